@@ -1,0 +1,56 @@
+# `make` alone prints the help below. Every target makes what it needs by itself.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format fuzz bench lock clean venv java
+
+# Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
+ARGS ?=
+export PYTHON
+
+BIN := .venv/bin
+# Options may choose from one half of the tests only: pytest's 5 says that none was chosen.
+OR_NONE := $(if $(ARGS),|| [ $$? -eq 5 ])
+CODE := $(wildcard src tests benchmarks)
+
+help: ## print this help
+	@awk -F ':.*## ' ' \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
+
+##@ Use
+setup: venv java ## virtual environment in .venv with pinned packages, Java 17+ for Spark
+demo: setup ## the main job, small
+	$(BIN)/recalljoin demo $(ARGS)
+
+##@ Develop
+test: setup ## all tests: first the quick ones, then those that start Spark or take long
+	$(BIN)/pytest $(ARGS) $(OR_NONE)
+	$(BIN)/pytest -m "spark or slow" $(ARGS) $(OR_NONE)
+check: venv ## lint, format, types, and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+format: venv ## write the code as the formatter has it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+##@ Measure
+fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
+bench: venv ## benchmarks, one table each
+	$(BIN)/python -m benchmarks $(ARGS)
+
+##@ Keep
+lock: venv ## make requirements/*.lock again from pyproject.toml (ARGS=--upgrade for newer versions)
+	scripts/lock $(ARGS)
+clean: ## remove .venv and everything else that was made here
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+venv:
+	@scripts/setup venv
+java:
+	@scripts/setup java

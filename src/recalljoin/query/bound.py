@@ -1,0 +1,97 @@
+"""A query that has met its schemas: everything resolved, typed and counted in one unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from recalljoin.query.durations import TimeUnit
+    from recalljoin.query.expressions import Expression
+
+
+@dataclass(frozen=True)
+class BoundStream:
+    """One input of the join."""
+
+    name: str
+    schema: pa.Schema
+    time: str
+    """Column with the event time: an integer or a timestamp."""
+    arrival: str | None
+    """Column that says when a tuple arrived; None when the order of input says it."""
+    window: int
+    """Size of the window in the query's unit."""
+    source: str = ""
+    """Name of the table it comes from; differs from ``name`` when the query gives an alias."""
+
+
+@dataclass(frozen=True)
+class EqualityClass:
+    """Expressions of different streams that must all be equal for a result.
+
+    A null is equal to nothing. In a class of floating-point type NaN equals NaN and -0.0 equals
+    0.0.
+    """
+
+    members: Mapping[int, Expression]
+    """By stream, at least two; each reads its own stream only and is of type ``type``."""
+    type: pa.DataType
+
+    def __hash__(self) -> int:
+        return hash((tuple(sorted(self.members.items(), key=lambda item: item[0])), self.type))
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A further part of the condition: results are those for which it is true, not null."""
+
+    streams: frozenset[int]
+    """The streams it reads; empty for a constant."""
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """One column of the result."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class BoundQuality:
+    """The quality target, durations in the query's unit."""
+
+    recall: float
+    period: int
+    interval: int
+    granularity: int
+    basic_window: int
+    max_wait: int | None
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """What the engine runs.
+
+    A combination of one tuple per stream is a result if it lies within the windows, all members
+    of each class are equal, and all conjuncts are true.
+    """
+
+    streams: tuple[BoundStream, ...]
+    unit: TimeUnit
+    """Unit of all times and durations."""
+    classes: tuple[EqualityClass, ...]
+    residual: tuple[Conjunct, ...]
+    select: tuple[OutputColumn, ...] | None
+    """Columns of the result; None for ``*``, one struct per stream, and when only counting."""
+    counts_only: bool
+    """Whether the query is ``SELECT count(*)``."""
+    quality: BoundQuality | None
+    count_name: str = "count"
+    """What the query calls its count."""

@@ -1,0 +1,108 @@
+"""The typed expression tree: what a condition or an output column becomes once it is bound.
+
+Three kinds of nodes, all frozen. Conversions are explicit: the arguments of a comparison or of
+arithmetic already have one common type, with ``cast`` calls where the user's columns had another.
+So whoever walks the tree, to evaluate or to compile it, meets few types: ``bool``, ``int64``,
+``uint64``, ``double``, decimals, ``string``, ``binary``, ``date32``, timestamps, durations,
+``time64[ns]`` and ``null``. Only a bare :class:`Column` keeps the type it has in its schema.
+
+Functions by name (``...`` marks any number of arguments):
+
+==================================================  =============================================
+``add subtract multiply divide modulo negate``      arithmetic; ``divide`` is floating point
+``eq ne lt le gt ge``                               comparison
+``and ... or ... not is_null``                      logic, three-valued
+``in x literal ...``                                membership in a list of literals
+``like x pattern``                                  pattern literal, backslash escapes
+``abs sqrt power round floor ceil exp ln sign``     numbers; ``round x digits``
+``least ... greatest ... coalesce ... if c a b``    choice
+``lower upper length concat ...``                   text
+``substring x start length`` ``trim x chars side``  text; length may be a null literal
+``cast x``                                          to the call's own type; null where impossible
+``field x name``                                    a field of a struct
+``user:NAME ...``                                   a registered function, see :attr:`Call.user`
+==================================================  =============================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from recalljoin.query.functions import UserFunction
+
+_NO_STREAM: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of one stream, with the type it has there."""
+
+    stream: int
+    name: str
+    type: pa.DataType
+
+    @property
+    def streams(self) -> frozenset[int]:
+        """The one stream it belongs to."""
+        return frozenset((self.stream,))
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant.
+
+    ``value`` is a plain Python value, None for null. Dates, timestamps, durations and times hold
+    the integer that Arrow stores for them, in the unit of ``type``.
+    """
+
+    value: Any
+    type: pa.DataType
+    written: bool = field(default=False, compare=False, repr=False)
+    """Whether it stands in the query as it is: such a constant adapts to its neighbours' types."""
+
+    @property
+    def streams(self) -> frozenset[int]:
+        """None at all."""
+        return _NO_STREAM
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function applied to expressions; see the module's table for the names."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+    user: UserFunction | None = None
+    """What to call when ``function`` is ``user:NAME``."""
+
+    @cached_property
+    def streams(self) -> frozenset[int]:
+        """All streams that occur in it."""
+        return _NO_STREAM.union(*(arg.streams for arg in self.args))
+
+
+Expression = Column | Literal | Call
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all its parts, parents before children, left to right."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, Call):
+            pending.extend(reversed(node.args))
+
+
+def columns(expression: Expression) -> tuple[Column, ...]:
+    """The distinct columns an expression reads, in order of first appearance."""
+    found = (node for node in walk(expression) if isinstance(node, Column))
+    return tuple(dict.fromkeys(found))

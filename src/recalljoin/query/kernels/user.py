@@ -1,0 +1,131 @@
+"""Calls of the user's own functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from recalljoin.errors import FunctionError
+from recalljoin.query.arrow_types import canonical, family, is_number
+from recalljoin.query.kernels.arrays import Value, as_array
+from recalljoin.query.kernels.conversion import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recalljoin.query.expressions import Call
+    from recalljoin.query.functions import UserFunction
+
+
+def call_user_function(call: Call, args: Sequence[Value], length: int) -> Any:
+    """The function's results for ``length`` rows, as an array of the type it declares.
+
+    Raises
+    ------
+    FunctionError
+        When the function raises, or returns another number of values or another type.
+    """
+    assert call.user is not None
+    user = call.user
+    arrays = [as_array(arg, length) for arg in args]
+    if user.nulls == "pass":
+        return _per_row(user, arrays, length)
+    complete = _complete_rows(arrays)
+    if complete is None:
+        return _on_complete(user, arrays, length)
+    dense = [array.filter(complete) for array in arrays]
+    results = _on_complete(user, dense, pc.sum(complete).as_py() or 0)
+    # Each complete row takes the next result; a null index leaves null.
+    places = np.cumsum(complete.to_numpy(zero_copy_only=False)) - 1
+    return results.take(pa.array(places, mask=~complete.to_numpy(zero_copy_only=False)))
+
+
+def _complete_rows(arrays: Sequence[pa.Array]) -> pa.Array | None:
+    """Which rows have no null argument; None when all do not."""
+    complete = None
+    for array in arrays:
+        if array.null_count:
+            valid = pc.is_valid(array)
+            complete = valid if complete is None else pc.and_(complete, valid)
+    return complete
+
+
+def _on_complete(user: UserFunction, arrays: Sequence[pa.Array], length: int) -> Any:
+    if not length:
+        return pa.nulls(0, user.returns)
+    if user.scalar:
+        return _per_row(user, arrays, length)
+    given = [_to_numpy(array) for array in arrays]
+    try:
+        result = user.function(*given)
+    except Exception as error:
+        raise FunctionError(_failure(user, error)) from error
+    return _checked(user, result, length)
+
+
+def _to_numpy(array: pa.Array) -> Any:
+    values = array.to_numpy(zero_copy_only=False)
+    # Arrow's own memory is shared by other expressions: a function that writes gets an error.
+    values.flags.writeable = False
+    return values
+
+
+def _per_row(user: UserFunction, arrays: Sequence[pa.Array], length: int) -> Any:
+    table = zip(*(array.to_pylist() for array in arrays), strict=True) if arrays else [()] * length
+    try:
+        values = [user.function(*row) for row in table]
+    except Exception as error:
+        raise FunctionError(_failure(user, error)) from error
+    return _checked(user, values, length)
+
+
+def _checked(user: UserFunction, result: Any, length: int) -> Any:
+    if isinstance(result, pa.ChunkedArray):
+        result = result.combine_chunks()
+    if not isinstance(result, pa.Array | list):
+        mask = np.ma.getmaskarray(result) if isinstance(result, np.ma.MaskedArray) else None
+        result = np.asarray(result)
+        if result.ndim == 1:
+            result = pa.array(result, mask=mask) if result.dtype != object else result.tolist()
+    if not isinstance(result, pa.Array | list) or len(result) != length:
+        got = "one value" if getattr(result, "ndim", 1) == 0 else f"{len(result)} values"
+        fault = (
+            f"function `{user.name}` returned {got} for {length} rows; "
+            "a vectorised function returns one array of that length, "
+            "register it with scalar=True if it takes one row at a time"
+        )
+        raise FunctionError(fault)
+    return _typed(user, result)
+
+
+def _typed(user: UserFunction, result: Any) -> Any:
+    try:
+        if isinstance(result, list):
+            return pa.array(result, user.returns)
+        if is_number(result.type) and pt.is_floating(user.returns):
+            # The nearest floating-point number will do; anything else must fit exactly.
+            return convert(result, user.returns)
+        if not _is_kind_of(result.type, user.returns):
+            raise pa.ArrowTypeError(result.type)
+        return result.cast(user.returns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        fault = (
+            f"function `{user.name}` returned values that are not {user.returns}: {error}; "
+            "register it with the type that it returns"
+        )
+        raise FunctionError(fault) from error
+
+
+def _is_kind_of(given: pa.DataType, wanted: pa.DataType) -> bool:
+    one, other = canonical(given), canonical(wanted)
+    return is_number(given) == is_number(wanted) and (
+        is_number(given) or (one is not None and family(one) == family(other))
+    )
+
+
+def _failure(user: UserFunction, error: Exception) -> str:
+    return f"function `{user.name}` failed: {type(error).__name__}: {error}"

@@ -1,0 +1,147 @@
+"""A query as the user states it in Python: streams, a condition, outputs, a quality target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from recalljoin.errors import InvalidQuery
+from recalljoin.query.binding import Faults, bind, check
+from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
+from recalljoin.query.functions import Functions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from recalljoin.query.bound import BoundQuery
+    from recalljoin.query.quality import Quality
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One input of a join.
+
+    Parameters
+    ----------
+    name
+        What the condition calls it.
+    time
+        Column with the event time: an integer, or a timestamp.
+    window
+        Size of its sliding window: text such as ``"5 seconds"``, whole milliseconds, or a
+        timedelta. A tuple joins with tuples of other streams that are at most this much younger.
+        With 0 only tuples of equal time join.
+    arrival
+        Column that says when a tuple arrived, to replay recorded data; None for live data.
+    source
+        Name of the table the tuples come from, if other than ``name``: two streams of a query
+        may read one table.
+
+    Raises
+    ------
+    InvalidQuery
+        When the window is no duration, or a name is empty.
+    """
+
+    name: str
+    time: str = field(default="ts", kw_only=True)
+    window: DurationLike = field(default="5 seconds", kw_only=True)
+    arrival: str | None = field(default=None, kw_only=True)
+    source: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a schema."""
+        examples = {"name": "orders", "time": "ts", "arrival": "arrived"}
+        given: dict[str, object] = {role: getattr(self, role) for role in examples}
+        if self.arrival is None:
+            del given["arrival"]
+        faults = [
+            f"`{role}` of a stream must be a name, got {value!r}; write {examples[role]!r} instead"
+            for role, value in given.items()
+            if not isinstance(value, str) or not value
+        ]
+        try:
+            nanoseconds(self.window, name="window")
+        except InvalidQuery as error:
+            faults.extend(f"stream `{self.name}`: {fault}" for fault in error.faults)
+        if faults:
+            raise InvalidQuery(faults)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A sliding-window join of two or more streams.
+
+    Parameters
+    ----------
+    streams
+        The inputs; their order is the order of the result's columns.
+    condition
+        What must hold for a result, as SQL: ``"o.id = p.order_id AND p.amount > 10"``. None joins
+        everything within the windows.
+    select
+        ``"*"``: one struct per stream. ``"count(*)"``: only the number of results. Otherwise a
+        list such as ``"o.id, p.ts AS paid"``.
+    quality
+        How complete the result must be; None leaves the buffer size to be chosen otherwise.
+    functions
+        Functions of your own that the condition and the outputs call.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault that shows without knowing the columns.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> query = Query(
+    ...     streams=[Stream("o", window="5 s"), Stream("p", window="1 min", time="paid")],
+    ...     condition="o.id = p.order_id AND abs(o.amount - p.amount) < 1",
+    ... )
+    >>> bound = query.bind({
+    ...     "o": pa.schema({"id": pa.int64(), "amount": pa.float64(), "ts": pa.int64()}),
+    ...     "p": pa.schema({"order_id": pa.int32(), "amount": pa.float64(), "paid": pa.int64()}),
+    ... })
+    >>> [stream.window for stream in bound.streams], bound.unit
+    ([5000, 60000], 'ms')
+    """
+
+    streams: Sequence[Stream]
+    condition: str | None = None
+    select: str = "*"
+    quality: Quality | None = None
+    functions: Functions = field(default_factory=Functions)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without schemas, and make the parts unchangeable."""
+        object.__setattr__(self, "streams", tuple(self.streams))
+        object.__setattr__(self, "functions", self.functions.copy())
+        faults = Faults()
+        check(self, faults)
+        faults.refuse()
+
+    def bind(self, schemas: Mapping[str, pa.Schema], *, time_unit: TimeUnit = "ms") -> BoundQuery:
+        """Resolve names and types against the columns the streams have.
+
+        Parameters
+        ----------
+        schemas
+            By name of the stream, or of its source.
+        time_unit
+            What integer time columns count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. The query
+            counts in the finest unit among its time columns.
+
+        Raises
+        ------
+        InvalidQuery
+            With every fault found; :class:`~recalljoin.errors.InvalidTarget` when only the quality
+            target is at fault.
+        """
+        faults = Faults()
+        bound = bind(self, schemas, faults, time_unit=time_unit)
+        faults.refuse()
+        assert bound is not None
+        return bound

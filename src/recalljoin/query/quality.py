@@ -1,0 +1,153 @@
+"""The quality target: how complete the result must be, and how that is pursued."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from recalljoin.errors import InvalidQuery, InvalidTarget
+from recalljoin.query.bound import BoundQuality
+from recalljoin.query.durations import (
+    NANOSECONDS_PER,
+    DurationLike,
+    TimeUnit,
+    describe,
+    in_unit,
+    nanoseconds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEFAULT_BASIC_WINDOW = "10 ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """What share of the true results must be produced, and over which stretch of time.
+
+    Durations are text such as ``"1 minute"``, whole milliseconds, or timedeltas.
+
+    Parameters
+    ----------
+    recall
+        Smallest share of the true results to produce, in (0, 1]. Larger waits longer.
+    period
+        Recall is measured over the results of the last ``period`` (the paper's P). Longer lets
+        good moments make up for bad ones.
+    interval
+        The buffer size is chosen anew every ``interval`` (L). Shorter follows changes faster.
+    granularity
+        Step in which buffer sizes are tried (g). At least one unit of the query's time.
+    basic_window
+        Length of the pieces windows are modelled with (b). By default 10 ms, or the smallest
+        window where that is shorter.
+    max_wait
+        Longest time to wait for late tuples, whatever the recall; None for no limit.
+
+    Raises
+    ------
+    InvalidTarget
+        With every fault found.
+
+    Examples
+    --------
+    >>> Quality(recall=95)
+    Traceback (most recent call last):
+    recalljoin.errors.InvalidTarget: `recall` must be in (0, 1], got 95; write 0.95 for 95 %
+    """
+
+    recall: float = 0.95
+    period: DurationLike = "1 minute"
+    interval: DurationLike = "1 second"
+    granularity: DurationLike = "10 ms"
+    basic_window: DurationLike | None = None
+    max_wait: DurationLike | None = None
+
+    def __post_init__(self) -> None:
+        """Check everything that can be checked without knowing the streams."""
+        faults = _recall_faults(self.recall)
+        lengths: dict[str, int] = {}
+        for name in (field.name for field in fields(self) if field.name != "recall"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                lengths[name] = nanoseconds(value, name=name)
+            except InvalidQuery as error:
+                faults.extend(error.faults)
+        for name in ("period", "interval", "granularity", "basic_window"):
+            if lengths.get(name) == 0:
+                faults.append(
+                    f"`{name}` must be longer than 0, got {getattr(self, name)!r}; "
+                    "write for example '1 second'"
+                )
+        period, interval = lengths.get("period"), lengths.get("interval")
+        if period is not None and interval is not None and period < interval:
+            faults.append(
+                f"`period` must be at least as long as `interval`, got {describe(period)} and "
+                f"{describe(interval)}; write a longer period or a shorter interval"
+            )
+        if faults:
+            raise InvalidTarget(faults)
+
+
+def bind_quality(
+    quality: Quality, windows: Sequence[int], unit: TimeUnit, faults: list[str]
+) -> BoundQuality | None:
+    """The target in the unit of the query; None, with a fault recorded, if that cannot be.
+
+    Parameters
+    ----------
+    quality
+        As the user wrote it.
+    windows
+        Window sizes of the streams, in nanoseconds.
+    unit
+        Unit of the query.
+    faults
+        Where faults are recorded.
+    """
+    known = len(faults)
+    smallest = min((window for window in windows if window > 0), default=None)
+    for name in ("period", "interval"):
+        length = nanoseconds(getattr(quality, name), name=name)
+        if length < NANOSECONDS_PER[unit]:
+            faults.append(
+                f"`{name}` must be at least 1 {unit}, the unit of the time columns, got "
+                f"{describe(length)}; write a longer one"
+            )
+    basic = nanoseconds(quality.basic_window or _DEFAULT_BASIC_WINDOW, name="basic_window")
+    if smallest is not None and basic > smallest:
+        if quality.basic_window is not None:
+            faults.append(
+                f"`basic_window` must not be longer than the smallest window, got "
+                f"{describe(basic)} and {describe(smallest)}; write a shorter one or leave it out"
+            )
+        basic = smallest
+    if len(faults) > known:
+        return None
+
+    def units(value: DurationLike, *, least: int = 0) -> int:
+        return max(least, in_unit(nanoseconds(value, name="duration"), unit))
+
+    return BoundQuality(
+        recall=float(quality.recall),
+        period=units(quality.period),
+        interval=units(quality.interval),
+        granularity=units(quality.granularity, least=1),
+        basic_window=max(1, in_unit(basic, unit)),
+        max_wait=None if quality.max_wait is None else units(quality.max_wait),
+    )
+
+
+def _recall_faults(recall: object) -> list[str]:
+    if isinstance(recall, bool) or not isinstance(recall, int | float):
+        return [f"`recall` must be a number in (0, 1], got {recall!r}; write for example 0.95"]
+    if 0 < recall <= 1:
+        return []
+    if 1 < recall <= 100:
+        hint = f"write {recall / 100:g} for {recall:g} %"
+    else:
+        hint = "write a share such as 0.95"
+    return [f"`recall` must be in (0, 1], got {recall!r}; {hint}"]

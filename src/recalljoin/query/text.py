@@ -1,0 +1,227 @@
+"""Queries as text, in the form the paper writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from recalljoin.errors import InvalidQuery, InvalidTarget
+from recalljoin.query.binding import Faults, bind, check
+from recalljoin.query.functions import Functions
+from recalljoin.query.grammar import (
+    OUTPUTS,
+    RECALL,
+    WINDOW,
+    RecallClause,
+    Window,
+    parse_statement,
+)
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
+from recalljoin.query.scope import find
+from recalljoin.query.spelling import shortened
+from recalljoin.query.trees import TEXT, present, text_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from recalljoin.query.durations import TimeUnit
+
+_CLAUSES: Final = {
+    "distinct": "DISTINCT",
+    "laterals": "LATERAL",
+    "sample": "TABLESAMPLE",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+}
+"""Clauses of SQL that a join has no use for, in the order in which they are written."""
+_KNOWN_CLAUSES: Final = {"expressions", "from_", "joins", "where"}
+_TABLE_PARTS: Final = {"this", "alias", "db", "catalog"}
+
+
+def parse_query(
+    text: str,
+    *,
+    functions: Functions | None = None,
+    time: str | Mapping[str, str] = "ts",
+    arrival: str | Mapping[str, str] | None = None,
+    schemas: Mapping[str, pa.Schema] | None = None,
+    time_unit: TimeUnit = "ms",
+) -> Query:
+    """Read a query.
+
+    Parameters
+    ----------
+    text
+        ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
+        The condition and the recall may be left out; ``JOIN ... ON`` may stand for the comma.
+    functions
+        Functions of your own that the query calls.
+    time
+        Time column, of all streams or by stream; ``[5 SEC ON column]`` in the text goes before it.
+    arrival
+        Column that says when a tuple arrived, of all streams or by stream.
+    schemas
+        If given, columns and types are checked as well, so that their faults are reported
+        together with all others. The query still has to be bound.
+    time_unit
+        What integer time columns count in, for that check.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault found; :class:`~recalljoin.errors.InvalidTarget` when only the quality
+        target is at fault.
+
+    Examples
+    --------
+    >>> query = parse_query(
+    ...     "SELECT * FROM s1 [5 SEC], s2 [5 SEC] WHERE s1.a1 = s2.a1 "
+    ...     "WITH RECALL 0.95 OVER 1 MINUTE"
+    ... )
+    >>> query.condition, query.quality.recall
+    ('s1.a1 = s2.a1', 0.95)
+    """
+    reading = _Reading(time, arrival)
+    draft = reading.read(parse_statement(text), functions or Functions())
+    if schemas is None:
+        check(draft, reading.faults)
+    else:
+        bind(draft, schemas, reading.faults, time_unit=time_unit)
+    reading.faults.refuse()
+    return Query(
+        streams=draft.streams,
+        condition=draft.condition,
+        select=draft.select,
+        quality=draft.quality,
+        functions=draft.functions,
+    )
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """The parts of a query, some of them perhaps stand-ins for parts that have faults."""
+
+    streams: Sequence[Stream]
+    condition: str | None
+    select: str
+    quality: Quality | None
+    functions: Functions
+
+
+class _Reading:
+    """Goes through the syntax tree of a query and collects what it finds, right or wrong."""
+
+    def __init__(
+        self, time: str | Mapping[str, str], arrival: str | Mapping[str, str] | None
+    ) -> None:
+        self.faults = Faults()
+        self._time = time
+        self._arrival = arrival
+        self._streams: list[Stream] = []
+        self._conditions: list[str] = []
+
+    def read(self, query: exp.Expr, functions: Functions) -> _Draft:
+        if not isinstance(query, exp.Select):
+            # UNION and its like: anything else does not start with SELECT.
+            message = f"a query is one SELECT, got {query.key.upper()}; run its parts one by one"
+            raise InvalidQuery(message)
+        self._refuse_clauses(query)
+        source = query.args.get("from_")
+        if source is None:
+            self._fault("a query reads streams; write FROM s1 [5 SEC], s2 [5 SEC]")
+        else:
+            self._read_table(source.this)
+        for join in query.args.get("joins") or ():
+            self._read_join(join)
+        where = query.args.get("where")
+        if where is not None:
+            self._conditions.append(where.this.meta[TEXT])
+        return _Draft(
+            streams=tuple(self._streams),
+            condition=_conjunction(self._conditions),
+            select=query.expressions[0].meta[OUTPUTS] if query.expressions else "",
+            quality=self._read_quality(query.meta.get(RECALL)),
+            functions=functions,
+        )
+
+    def _fault(self, message: str) -> None:
+        self.faults.query.append(message)
+
+    def _refuse_clauses(self, query: exp.Select) -> None:
+        others = set(present(query)) - _KNOWN_CLAUSES
+        for clause in [each for each in _CLAUSES if each in others] + sorted(others - {*_CLAUSES}):
+            name = _CLAUSES.get(clause, clause.upper())
+            self._fault(f"{name} is not supported; apply it to the result of the join")
+
+    def _read_join(self, join: exp.Join) -> None:
+        kind = " ".join(str(join.args.get(part) or "") for part in ("method", "side", "kind"))
+        if kind.strip() not in {"", "CROSS", "INNER"}:
+            self._fault(f"{kind.strip()} JOIN is not supported; only inner joins are, write JOIN")
+        if join.args.get("using"):
+            self._fault("USING is not supported; write ON s1.a1 = s2.a1")
+        self._read_table(join.this)
+        condition = join.args.get("on")
+        if condition is not None:
+            self._conditions.append(condition.meta[TEXT])
+
+    def _read_table(self, table: exp.Expr) -> None:
+        if not isinstance(table, exp.Table):
+            message = f"`{shortened(text_of(table))}` in FROM: subqueries are not supported"
+            self._fault(message + "; name a stream")
+            return
+        if not isinstance(table.this, exp.Identifier) or set(present(table)) - _TABLE_PARTS:
+            message = f"`{shortened(text_of(table))}` in FROM is not supported"
+            self._fault(message + "; write `stream [5 SEC] AS alias`")
+            return
+        if table.args.get("alias") and table.args["alias"].columns:
+            self._fault(f"`{shortened(text_of(table))}` in FROM: columns cannot be renamed there")
+        source = ".".join(part.name for part in table.parts)
+        self._add_stream(table.alias or table.name, source, table.meta[WINDOW])
+
+    def _add_stream(self, name: str, source: str, window: Window | None) -> None:
+        if window is None:
+            self._fault(f"stream `{name}` has no window; write `{name} [5 SEC]`")
+        settings: dict[str, Any] = {
+            "time": (window and window.time) or _for_stream(self._time, name) or "ts",
+            "arrival": _for_stream(self._arrival, name),
+            "source": None if source == name else source,
+        }
+        try:
+            stream = Stream(name, window=window.duration if window else 0, **settings)
+        except InvalidQuery as error:
+            self.faults.query.extend(error.faults)
+            stream = Stream(name, window=0, **settings)
+        self._streams.append(stream)
+
+    def _read_quality(self, clause: RecallClause | None) -> Quality | None:
+        if clause is None:
+            return None
+        try:
+            return Quality(recall=_number(clause.recall), **clause.durations)
+        except InvalidTarget as error:
+            self.faults.target.extend(error.faults)
+            return None
+
+
+def _conjunction(conditions: Sequence[str]) -> str | None:
+    if len(conditions) > 1:
+        return " AND ".join(f"({condition})" for condition in conditions)
+    return conditions[0] if conditions else None
+
+
+def _for_stream(given: str | Mapping[str, str] | None, name: str) -> str | None:
+    return find(name, given) if isinstance(given, Mapping) else given
+
+
+def _number(text: str) -> float:
+    # As an integer where it is one, so that messages show it as it was written.
+    return int(text) if text.lstrip("-").isdigit() else float(text)

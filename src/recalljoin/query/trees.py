@@ -1,0 +1,82 @@
+"""Small questions to sqlglot's syntax trees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from recalljoin.query.scope import Name
+
+TEXT: Final = "recalljoin.text"
+"""Key under which an expression keeps the text it was read from."""
+
+
+def present(node: exp.Expr) -> list[str]:
+    """Names of the arguments that ``node`` really has."""
+    return [name for name, value in node.args.items() if value]
+
+
+def text_of(node: exp.Expr) -> str:
+    """An expression as it was written, for messages."""
+    written = str(node.meta.get(TEXT, ""))
+    # A comment would swallow the rest of the line that messages put it on.
+    return sql_of(node) if not written or "--" in written or "/*" in written else written
+
+
+def sql_of(node: exp.Expr) -> str:
+    """An expression in one spelling, whatever its blanks and comments, for names."""
+    return node.sql(comments=False, normalize_functions=False)
+
+
+def names_of(node: exp.Expr) -> list[Name] | None:
+    """The parts of a dotted name; None when ``node`` is something else."""
+    if isinstance(node, exp.Dot):
+        front = names_of(node.this)
+        back = [node.expression]
+    elif isinstance(node, exp.Column):
+        front, back = [], node.parts
+    else:
+        return None
+    if front is None or not all(isinstance(part, exp.Identifier) for part in back):
+        return None
+    return front + [Name(part.name, bool(part.args.get("quoted"))) for part in back]
+
+
+def with_backslashes(pattern: str, escape: str) -> str:
+    r"""A LIKE pattern whose escape is a backslash.
+
+    Examples
+    --------
+    >>> with_backslashes("100!% \\", "!")
+    '100\\% \\\\'
+    """
+    parts = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            parts.append("\\" + next(characters, escape))
+        else:
+            parts.append("\\\\" if character == "\\" else character)
+    return "".join(parts)
+
+
+def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
+    """What AND connects at the top, through parentheses."""
+    found = []
+    for part in flattened(tree, exp.And):
+        inner = part.unnest()
+        found.extend(conjuncts(inner) if isinstance(inner, exp.And) else [inner])
+    return found
+
+
+def flattened(node: exp.Expr, connective: type[exp.Connector]) -> list[exp.Expr]:
+    """The operands of a chain of one connective, without recursion: chains may be long."""
+    operands, pending = [], [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, connective):
+            pending += [part.expression, part.this]
+        else:
+            operands.append(part)
+    return operands
