@@ -1,5 +1,32 @@
 """Sliding-window joins of disordered streams that reach the recall you ask for."""
 
-__all__ = ["__version__"]
+from recalljoin.engine.replay import Replay, replay
+from recalljoin.errors import (
+    DatasetError,
+    InvalidQuery,
+    InvalidSetting,
+    InvalidTarget,
+    RecallJoinError,
+    StateVersionError,
+)
+from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DatasetError",
+    "Functions",
+    "InvalidQuery",
+    "InvalidSetting",
+    "InvalidTarget",
+    "Quality",
+    "Query",
+    "RecallJoinError",
+    "Replay",
+    "StateVersionError",
+    "Stream",
+    "__version__",
+    "explain",
+    "parse_query",
+    "replay",
+]

@@ -1,0 +1,216 @@
+"""The engine alone, on one core: counting, lost results, disorder handling, rows, scans, growth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Report, best_of
+from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
+from recalljoin.engine import EngineSettings, Pipeline, arrivals_of
+from recalljoin.engine.disorder import TupleDisorder
+from recalljoin.query import parse_query
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recalljoin.engine import Arrivals
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.query import BoundQuery
+
+K = 300
+
+
+def prepare(query: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arrivals]:
+    """A bound query and its input, merged by the column ``arrival``."""
+    bound = parse_query(query).bind({name: table.schema for name, table in tables.items()})
+    streams = tuple(replace(stream, arrival="arrival") for stream in bound.streams)
+    bound = replace(bound, streams=streams)
+    return bound, arrivals_of(bound, tables)
+
+
+def run(
+    bound: BoundQuery, arrivals: Arrivals, settings: EngineSettings, *, k: int = K
+) -> tuple[int, float]:
+    """Everything through one pipeline: results produced, and combinations in the windows."""
+    pipeline = Pipeline(bound, settings)
+    produced, candidates = 0, 0.0
+    for step in (pipeline.push(arrivals, k=k), pipeline.flush()):
+        while True:
+            try:
+                next(step)
+            except StopIteration as end:
+                produced += end.value.n_produced
+                candidates += float(end.value.n_cross.sum())
+                break
+    return produced, candidates
+
+
+def counting() -> Report:
+    """The paper's synthetic data, fully counted."""
+    report = Report(
+        "Counting the paper's data (30 minutes, K = 0.3 s)",
+        ("data", "tuples", "results", "counts (s)", "+ lost, slack (s)", "target (s)"),
+    )
+    for name, make, target in (("x3", make_syn_x3, "1.5 / 3"), ("x4", make_syn_x4, "3 / 6")):
+        data = make(0)
+        query = data.query.replace("*", "count(*)", 1)
+        bound, arrivals = prepare(query, {s: data.table(s) for s in data.streams})
+        plain = EngineSettings(lost=False)
+        full = EngineSettings(granularity=10)
+        results, _ = run(bound, arrivals, plain)
+        report.add(
+            name,
+            f"{len(arrivals):,}",
+            f"{results:.3g}",
+            f"{best_of(partial(run, bound, arrivals, plain)):.2f}",
+            f"{best_of(partial(run, bound, arrivals, full)):.2f}",
+            target,
+        )
+    return report
+
+
+def _handle(m: int, arrivals: Arrivals, k: Int64s) -> None:
+    TupleDisorder(m).push(arrivals.stream, arrivals.ts, 0, k=k)
+
+
+def disorder() -> Report:
+    """K-slack and Synchronizer alone."""
+    report = Report(
+        "Disorder handling alone (target 10 M tuples/s)", ("data", "K (s)", "M tuples/s")
+    )
+    for name, make in (("x3", make_syn_x3), ("x4", make_syn_x4)):
+        data = make(0)
+        bound, arrivals = prepare(data.query, {s: data.table(s) for s in data.streams})
+        for k in (0, 300, 2500, 20000):
+            slack = np.full(len(arrivals), k, dtype=np.int64)
+
+            def handle(
+                a: Arrivals = arrivals, m: int = len(bound.streams), k: Int64s = slack
+            ) -> None:
+                TupleDisorder(m).push(a.stream, a.ts, 0, k=k)
+
+            report.add(name, k / 1000, f"{len(arrivals) / best_of(handle, times=5) / 1e6:.1f}")
+    return report
+
+
+def _keyed(n: int, keys: int, *, seed: int, streams: int = 2) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for s in range(streams):
+        ts = np.sort(rng.integers(0, n, n))
+        columns = {"arrival": ts, "ts": ts, "id": rng.integers(0, keys, n), "v": rng.normal(size=n)}
+        tables[f"s{s + 1}"] = pa.table(columns)
+    return tables
+
+
+def rows() -> Report:
+    """Result rows of a two-way equi-join, beside DuckDB's range join on the same sorted data."""
+    import duckdb
+
+    report = Report(
+        "Rows of a 2-way equi-join (target 10 M rows/s, within 3x of DuckDB on one core)",
+        ("matches a tuple", "rows", "M rows/s", "DuckDB M rows/s", "ratio"),
+    )
+    n = 400_000
+    tables = _keyed(n, 1000, seed=0)
+    s1, s2 = tables["s1"], tables["s2"]
+    for window in (1000, 5000, 10000, 20000, 40000):
+        select = "s1.ts, s1.id, s1.v, s2.ts AS ts2, s2.v AS v2"
+        text = f"SELECT {select} FROM s1 [{window} ms], s2 [{window} ms] WHERE s1.id = s2.id"
+        bound, arrivals = prepare(text, tables)
+        settings = EngineSettings(lost=False)
+        produced, _ = run(bound, arrivals, settings, k=0)
+        ours = best_of(partial(run, bound, arrivals, settings, k=0), times=2)
+        connection = duckdb.connect()
+        connection.execute("SET threads = 1")
+        connection.register("t1", s1)
+        connection.register("t2", s2)
+        sql = (
+            f"SELECT {select} FROM t1 s1, t2 s2 "
+            f"WHERE s1.id = s2.id AND s1.ts - s2.ts BETWEEN -{window} AND {window}"
+        )
+
+        def peer(connection: duckdb.DuckDBPyConnection = connection, sql: str = sql) -> int:
+            return sum(b.num_rows for b in connection.sql(sql).to_arrow_reader(65536))
+
+        assert peer() == produced, "DuckDB and the engine must agree on the number of results"
+        theirs = best_of(peer, times=2)
+        report.add(
+            f"{produced / n:.0f}",
+            f"{produced:,}",
+            f"{produced / ours / 1e6:.1f}",
+            f"{produced / theirs / 1e6:.1f}",
+            f"{theirs / ours:.2f}x",
+        )
+    return report
+
+
+def theta() -> Report:
+    """The distance join of the paper's soccer query, on a simulated match."""
+    report = Report(
+        "Distance join, simulated match (target 200 M candidate pairs/s)",
+        ("tuples", "pairs", "results", "M pairs/s", "with lost, slack"),
+    )
+    data = SimulatedMatch(seed=0, duration=180_000)
+    query = data.query.replace("*", "count(*)", 1)
+    bound, arrivals = prepare(query, {s: data.table(s) for s in data.streams})
+    plain, full = EngineSettings(lost=False), EngineSettings(granularity=10)
+    results, pairs = run(bound, arrivals, plain)
+    seconds = [best_of(partial(run, bound, arrivals, s), times=2) for s in (plain, full)]
+    rates = [f"{pairs / s / 1e6:.0f}" for s in seconds]
+    report.add(f"{len(arrivals):,}", f"{pairs:.3g}", f"{results:,}", *rates)
+    return report
+
+
+def growth() -> Report:
+    """What happens as rate, window, number of streams and result size double."""
+    report = Report(
+        "Growth (seconds; each line doubles one thing)",
+        ("what", "value", "tuples", "results", "counts (s)", "rows (s)", "kept tuples"),
+        note="Base: 2 streams, 100,000 tuples each, window 2,000 ms, 1,000 keys.",
+    )
+
+    def line(what: str, value: object, tables: dict[str, pa.Table], window: int) -> None:
+        names = list(tables)
+        condition = " AND ".join(f"{a}.id = {b}.id" for a, b in pairwise(names))
+        streams = ", ".join(f"{name} [{window} ms]" for name in names)
+        seconds, results, kept = [], 0, 0
+        for select in ("count(*)", "*"):
+            bound, arrivals = prepare(f"SELECT {select} FROM {streams} WHERE {condition}", tables)
+            settings = EngineSettings(lost=False)
+            results, _ = run(bound, arrivals, settings, k=0)
+            seconds.append(best_of(partial(run, bound, arrivals, settings, k=0), times=2))
+            pipeline = Pipeline(bound, settings)
+            for _ in pipeline.push(arrivals, k=0):
+                pass
+            kept = pipeline.n_kept
+        n = sum(table.num_rows for table in tables.values())
+        report.add(
+            what, value, f"{n:,}", f"{results:,}", *(f"{s:.2f}" for s in seconds), f"{kept:,}"
+        )
+
+    n = 100_000
+    line("base", "", _keyed(n, 1000, seed=1), 2000)
+    line("rate", "x2", _faster(_keyed(2 * n, 1000, seed=1)), 2000)
+    line("rate", "x4", _faster(_faster(_keyed(4 * n, 1000, seed=1))), 2000)
+    line("window", "4,000 ms", _keyed(n, 1000, seed=1), 4000)
+    line("window", "8,000 ms", _keyed(n, 1000, seed=1), 8000)
+    line("streams", 3, _keyed(n, 1000, seed=1, streams=3), 2000)
+    line("streams", 4, _keyed(n, 1000, seed=1, streams=4), 2000)
+    line("results (keys)", 500, _keyed(n, 500, seed=1), 2000)
+    line("results (keys)", 250, _keyed(n, 250, seed=1), 2000)
+    return report
+
+
+def _faster(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    halved = {}
+    for name, table in tables.items():
+        ts = table["ts"].to_numpy() // 2
+        halved[name] = table.set_column(0, "arrival", [ts]).set_column(1, "ts", [ts])
+    return halved

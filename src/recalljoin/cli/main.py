@@ -1,0 +1,68 @@
+"""The command itself: its options, its exit codes, and where the subcommands are."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from recalljoin import __version__
+from recalljoin.errors import RecallJoinError
+
+
+class _Commands(click.Group):
+    """Turns the library's errors into one message and exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except RecallJoinError as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            click.echo(f"recalljoin: {error}", err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="recalljoin")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def main(debug: bool) -> None:
+    """Join disordered streams at the recall you ask for."""
+
+
+@main.command()
+@click.argument("query")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="NAME=FILE",
+    help="Parquet or CSV file of a stream; one for each stream of the query.",
+)
+def explain(query: str, inputs: tuple[str, ...]) -> None:
+    """Show how QUERY (text, or a file with it) is understood: keys, conditions, windows."""
+    from recalljoin.cli.inputs import read_inputs
+    from recalljoin.query import explain as explained
+    from recalljoin.query import parse_query
+
+    text = Path(query).read_text(encoding="utf-8") if query.endswith(".sql") else query
+    tables = read_inputs(inputs)
+    bound = parse_query(text).bind({name: table.schema for name, table in tables.items()})
+    click.echo(explained(bound))
+
+
+@main.command()
+@click.option("--minutes", default=2.0, show_default=True, help="Length of the generated streams.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the generated streams.")
+def demo(minutes: float, seed: int) -> None:
+    """Join a few minutes of disordered orders and payments, waiting more and less."""
+    from recalljoin.cli.demo import run_demo
+
+    run_demo(minutes=minutes, seed=seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

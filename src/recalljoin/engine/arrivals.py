@@ -1,0 +1,188 @@
+"""Arrivals: tuples of all streams in the order they came, as columns.
+
+Here times become integers in the query's unit and rows without a usable time are set aside, once,
+at the edge. Everything further in can rely on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.query import BoundQuery, BoundStream
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+NULL_TIME = "null time"
+TIME_OUT_OF_RANGE = "time out of range"
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A slice of the input.
+
+    Tuple ``i`` is row ``row[i]`` of ``tables[stream[i]]``; the rows of a stream arrive in the order
+    of its table.
+    """
+
+    tables: tuple[pa.Table, ...]
+    stream: NDArray[np.int8]
+    row: Int64s
+    ts: Int64s
+    arrival: Int64s | None = None
+    """Arrival time or position of each tuple, if the input says it."""
+    refused: Mapping[tuple[str, str], pa.Table] = field(default_factory=dict)
+    """Rows that cannot take part, by stream and reason."""
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def slice(self, begin: int, end: int) -> Arrivals:
+        """The tuples that came from ``begin`` to before ``end``, by position."""
+        stream, row = self.stream[begin:end], self.row[begin:end]
+        tables = []
+        shifted = row.copy()
+        for s, table in enumerate(self.tables):
+            rows = row[stream == s]
+            first = int(rows[0]) if len(rows) else 0
+            tables.append(table.slice(first, len(rows)))
+            shifted[stream == s] -= first
+        arrival = None if self.arrival is None else self.arrival[begin:end]
+        return Arrivals(tuple(tables), stream, shifted, self.ts[begin:end], arrival)
+
+
+def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
+    """Put the rows of all streams in order of arrival.
+
+    Streams with an arrival column are merged by it; ties go by the order of streams in the query,
+    then by row. Without arrival columns tables are taken as arriving in step, row by row.
+
+    Parameters
+    ----------
+    query
+        The bound query.
+    tables
+        The input of each stream, by its name.
+    """
+    accepted: list[pa.Table] = []
+    times: list[Int64s] = []
+    refused: dict[tuple[str, str], pa.Table] = {}
+    for stream in query.streams:
+        table, ts = _accept(stream, tables[stream.name], query.unit, refused)
+        accepted.append(table)
+        times.append(ts)
+    positions = [
+        _positions(stream, table) for stream, table in zip(query.streams, accepted, strict=True)
+    ]
+    known = [stream.arrival is not None for stream in query.streams]
+    if any(known) and not all(known):
+        missing = ", ".join(
+            f"`{s.name}`" for s, k in zip(query.streams, known, strict=True) if not k
+        )
+        message = f"`arrival` must be given for all streams or for none; {missing} has none"
+        raise InvalidSetting(message)
+    streams = np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)])
+    arrival = np.concatenate(positions)
+    order = np.argsort(arrival, kind="stable")
+    # A table need not be in order of arrival; its rows are renumbered as they come.
+    row = np.concatenate([np.arange(len(ts)) for ts in times])[order]
+    streams = streams[order]
+    ordered = []
+    renumbered = np.empty_like(row)
+    for s, table in enumerate(accepted):
+        mine = streams == s
+        renumbered[mine] = np.arange(int(mine.sum()))
+        in_order = bool((np.diff(row[mine]) > 0).all())
+        ordered.append(table if in_order else table.take(pa.array(row[mine])))
+    return Arrivals(
+        tuple(ordered),
+        streams,
+        renumbered,
+        np.concatenate(times)[order],
+        arrival[order] if all(known) else None,
+        refused,
+    )
+
+
+def ticks_of(arrivals: Arrivals, length: int) -> Int64s:
+    """Number of each tuple's tick, counted from the first arrival of all inputs."""
+    if arrivals.arrival is None:
+        message = "ticks are slices of arrival time, so every stream needs an `arrival` column"
+        raise InvalidSetting(message)
+    if length <= 0:
+        message = f"`tick` must be positive, got {length!r}"
+        raise InvalidSetting(message)
+    first = arrivals.arrival[0] if len(arrivals) else 0
+    return (arrivals.arrival - first) // length
+
+
+def _accept(
+    stream: BoundStream, table: pa.Table, unit: str, refused: dict[tuple[str, str], pa.Table]
+) -> tuple[pa.Table, Int64s]:
+    """Usable rows and their times; the others go to ``refused``."""
+    ts, known = times_of(table.column(stream.time), unit)
+    in_range = known & (np.abs(ts) <= MAX_TIME)
+    if in_range.all():
+        return table, ts
+    for reason, faulty in ((NULL_TIME, ~known), (TIME_OUT_OF_RANGE, known & ~in_range)):
+        if faulty.any():
+            refused[stream.name, reason] = table.filter(pa.array(faulty))
+    return table.filter(pa.array(in_range)), ts[in_range]
+
+
+def times_of(column: pa.ChunkedArray, unit: str) -> tuple[Int64s, NDArray[np.bool_]]:
+    """Times as integers in ``unit``, and which of them are not null.
+
+    A time too large for the unit becomes the smallest integer, which is out of range.
+    """
+    kind = column.type
+    known = np.asarray(column.is_valid())
+    values = column
+    factor = 1
+    if pt.is_timestamp(kind):
+        factor = _PER_SECOND[unit] // _PER_SECOND[kind.unit]
+        values = column.cast(pa.int64())
+    elif pt.is_uint64(kind):
+        values = pc.if_else(pc.less_equal(column, MAX_TIME), column, None)
+    numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
+    if pt.is_uint64(kind):
+        numbers = np.where(
+            np.asarray(values.is_valid()) | ~known, numbers, np.iinfo(np.int64).min + 1
+        )
+    if factor > 1:
+        fits = np.abs(numbers) <= MAX_TIME // factor
+        numbers = np.where(fits, numbers * np.where(fits, factor, 0), np.iinfo(np.int64).min + 1)
+    return np.asarray(numbers, dtype=np.int64), known
+
+
+def _positions(stream: BoundStream, table: pa.Table) -> Int64s:
+    if stream.arrival is None:
+        return np.arange(table.num_rows)
+    column = table.column(stream.arrival)
+    if column.null_count:
+        message = (
+            f"`arrival` of stream `{stream.name}` must not be null; column {stream.arrival!r} is"
+        )
+        raise InvalidSetting(message)
+    if pt.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
+
+
+def concatenated(parts: Sequence[Int64s]) -> Int64s:
+    """All parts one after another."""
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

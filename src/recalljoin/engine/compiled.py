@@ -1,0 +1,42 @@
+"""One door to the compiler, so that every kernel is compiled and cached in the same way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+_LOG = logging.getLogger(__name__)
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def compiled(function: _F) -> _F:
+    """Compile ``function`` at its first call and keep the machine code on disk.
+
+    The interpreter lock is released while a kernel runs, and a division by zero gives
+    infinity as in numpy instead of an exception.
+    """
+    return _compiled(function)
+
+
+def inlined(function: _F) -> _F:
+    """Like :func:`compiled`, for short parts of inner loops.
+
+    A call hands over every array by its seven fields; where the work itself is a few steps, that
+    is most of the cost.
+    """
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: _F, **options: Any) -> _F:
+    try:
+        kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        # Neither the package's folder nor the user's cache can be written, as may be on a cluster's
+        # workers: kernels are then compiled anew in every process.
+        _LOG.debug("no place to keep compiled code of %s", function)
+        kernel = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    result: _F = kernel
+    return result

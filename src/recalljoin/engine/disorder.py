@@ -1,0 +1,327 @@
+"""Disorder handling: which tuples reach the join operator now, and in which order.
+
+Two components, one for each mode of arrival, both turn arrivals into the *join sequence*:
+
+* :class:`TupleDisorder`: K-slack and Synchronizer as published (paper, Sec. III, Alg. 1);
+* :class:`TickDisorder`: all tuples of a tick are there at once, and leave when the watermark
+  passes them.
+
+They know timestamps and arrival numbers only. An arrival number (``id``) is given out by the
+caller, grows with arrival, and comes back when the tuple leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.queues import (
+    EMPTY,
+    FRONT_ID,
+    FRONT_TS,
+    Int64s,
+    Queues,
+    drop_front,
+    empty_queues,
+    n_held,
+    push,
+    with_room,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEVER = np.iinfo(np.int64).min
+"""Minus infinity: the value of every clock before anything has arrived."""
+FOREVER = np.iinfo(np.int64).max
+"""Plus infinity: the watermark after the end of input."""
+MAX_TIME = 2**61
+"""Largest absolute timestamp, window and slack: sums and differences of two stay in 64 bits."""
+
+
+STRETCH = 1 << 13
+"""Arrivals handled at once: buffers that need not hold more stay in the cache."""
+
+
+class Released(NamedTuple):
+    """A stretch of the join sequence."""
+
+    id: Int64s
+    """Arrival numbers, in the order the join operator receives them."""
+    late: NDArray[np.bool_]
+    """Out of order at the join operator."""
+    now: Int64s
+    """Join time after each; for a late tuple of tick mode, the watermark it missed."""
+
+    def up_to(self, n: int) -> Released:
+        """The first ``n`` of them."""
+        return Released(self.id[:n], self.late[:n], self.now[:n])
+
+
+class Annotations(NamedTuple):
+    """What every arriving tuple carries through the buffers."""
+
+    delay: Int64s
+    """Local time of its stream after its arrival, minus its timestamp."""
+    base: Int64s
+    """Base time just before its arrival; :data:`NEVER` until every stream has arrived."""
+
+
+@dataclass
+class TupleDisorder:
+    """K-slack for each stream, then the Synchronizer (per-tuple arrival).
+
+    Parameters
+    ----------
+    m
+        Number of streams.
+    """
+
+    m: int
+
+    def __post_init__(self) -> None:
+        self.local_times = np.full(self.m, NEVER, dtype=np.int64)
+        # Rows 0..m-1 are the K-slack buffers, rows m..2m-1 the Synchronizer's, stream by stream.
+        self.queues = empty_queues(2 * self.m)
+        # T_sync of Alg. 1 and the join time, the largest ts the join operator has received.
+        self.clocks = np.full(2, NEVER, dtype=np.int64)
+
+    @property
+    def join_time(self) -> int:
+        """Largest timestamp the join operator has received."""
+        return int(self.clocks[1])
+
+    @property
+    def base_time(self) -> int:
+        """Local time of the slowest stream."""
+        return int(self.local_times.min())
+
+    def push(
+        self, stream: NDArray[np.int8], ts: Int64s, first_id: int, *, k: Int64s
+    ) -> tuple[Released, Annotations]:
+        """Let tuples arrive one by one; ``k[i]`` is the slack in force when tuple ``i`` arrives."""
+        n = len(ts)
+        released = _room_for(n + self.n_buffered)
+        annotations = Annotations(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64))
+        count = 0
+        for begin in range(0, n, STRETCH):
+            part = slice(begin, begin + STRETCH)
+            # A tuple that moves on from K-slack needs room in the Synchronizer as well.
+            self.queues = with_room(self.queues, len(ts[part]) + self.n_buffered)
+            count = _arrive(
+                stream[part], ts[part], first_id + begin, k[part], self.local_times, self.queues,
+                self.clocks, *released, annotations.delay[part], annotations.base[part], count,
+            )  # fmt: skip
+        return released.up_to(count), annotations
+
+    def flush(self) -> Released:
+        """End of input: everything still buffered leaves together in (ts, arrival) order."""
+        room = self.n_buffered
+        released = _room_for(room)
+        _leave_together(self.queues, self.clocks, *released)
+        return released
+
+    @property
+    def n_buffered(self) -> int:
+        """Tuples held in all buffers."""
+        return n_held(self.queues)
+
+
+@dataclass
+class TickDisorder:
+    """One buffer for all streams, emptied up to the watermark at the end of each tick."""
+
+    def __post_init__(self) -> None:
+        self.queues = empty_queues(1)
+
+    def push(
+        self, tick: Int64s, ts: Int64s, first_id: int, *, before: int, watermarks: Int64s
+    ) -> Released:
+        """Let whole ticks arrive.
+
+        Parameters
+        ----------
+        tick
+            For each tuple its tick as an index into ``watermarks``, never falling; within a tick
+            tuples are ordered by stream, then arrival.
+        before
+            The watermark after the tick before the first of these.
+        watermarks
+            The watermark after each of these ticks, never falling.
+        """
+        self.queues = with_room(self.queues, len(ts))
+        room = len(ts) + self.n_buffered
+        released = _room_for(room)
+        count = _arrive_in_ticks(tick, ts, first_id, before, watermarks, self.queues, *released)
+        return released.up_to(count)
+
+    @property
+    def n_buffered(self) -> int:
+        """Tuples held back by the watermark."""
+        return n_held(self.queues)
+
+
+def _room_for(n: int) -> Released:
+    return Released(
+        np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    )
+
+
+@compiled
+def _arrive(
+    stream: NDArray[np.int8],
+    ts: Int64s,
+    first_id: int,
+    k: Int64s,
+    local_times: Int64s,
+    queues: Queues,
+    clocks: Int64s,
+    out_id: Int64s,
+    out_late: NDArray[np.bool_],
+    out_now: Int64s,
+    out_delay: Int64s,
+    out_base: Int64s,
+    count: int,
+) -> int:
+    m = len(local_times)
+    state = queues.state
+    base = local_times.min()
+    for i in range(len(ts)):
+        s = int(stream[i])
+        out_base[i] = base
+        grown = ts[i] > local_times[s]
+        if grown:
+            was = local_times[s]
+            local_times[s] = ts[i]
+            if was == base:
+                base = local_times.min()
+        out_delay[i] = local_times[s] - ts[i]
+        push(queues, s, ts[i], first_id + i)
+        if not grown:
+            continue
+        # K-slack: only growth releases, everything with ts + K <= local time.
+        limit = ts[i] - k[i]
+        while state[s, FRONT_TS] <= limit:
+            released, number = state[s, FRONT_TS], state[s, FRONT_ID]
+            drop_front(queues, s)
+            count = _synchronize(
+                queues, m, s, released, number, clocks, out_id, out_late, out_now, count
+            )
+    return count
+
+
+@inlined
+def _synchronize(
+    queues: Queues,
+    m: int,
+    s: int,
+    ts: int,
+    number: int,
+    clocks: Int64s,
+    out_id: Int64s,
+    out_late: NDArray[np.bool_],
+    out_now: Int64s,
+    count: int,
+) -> int:
+    """Alg. 1 for one tuple that leaves K-slack."""
+    if ts <= clocks[0]:
+        return _emit(ts, number, clocks, out_id, out_late, out_now, count)
+    state = queues.state
+    waited_for_s = state[m + s, FRONT_TS] == EMPTY
+    push(queues, m + s, ts, number)
+    if not waited_for_s:
+        # Some other stream is still missing, or the loop below would have emptied this one.
+        return count
+    while True:
+        chosen = -1
+        complete = True
+        earliest, smallest = EMPTY, EMPTY
+        for j in range(m, 2 * m):
+            if state[j, FRONT_TS] == EMPTY:
+                complete = False
+            elif state[j, FRONT_TS] < earliest or (
+                state[j, FRONT_TS] == earliest and state[j, FRONT_ID] < smallest
+            ):
+                chosen, earliest, smallest = j, state[j, FRONT_TS], state[j, FRONT_ID]
+        # Once begun, all tuples of one timestamp leave, in order of arrival over all streams,
+        # even if a stream runs out on the way. New tuples are later than T_sync, so equality
+        # with it means that this has begun.
+        if chosen < 0 or not (complete or earliest == clocks[0]):
+            return count
+        clocks[0] = earliest
+        drop_front(queues, chosen)
+        count = _emit(earliest, smallest, clocks, out_id, out_late, out_now, count)
+
+
+@inlined
+def _emit(
+    ts: int,
+    number: int,
+    clocks: Int64s,
+    out_id: Int64s,
+    out_late: NDArray[np.bool_],
+    out_now: Int64s,
+    count: int,
+) -> int:
+    out_id[count] = number
+    out_late[count] = ts < clocks[1]
+    clocks[1] = max(clocks[1], ts)
+    out_now[count] = clocks[1]
+    return count + 1
+
+
+@compiled
+def _leave_together(
+    queues: Queues, clocks: Int64s, out_id: Int64s, out_late: NDArray[np.bool_], out_now: Int64s
+) -> None:
+    state = queues.state
+    for count in range(len(out_id)):
+        chosen, earliest, smallest = -1, EMPTY, EMPTY
+        for row in range(len(state)):
+            ts, number = state[row, FRONT_TS], state[row, FRONT_ID]
+            if ts < earliest or (ts == earliest and number < smallest):
+                chosen, earliest, smallest = row, ts, number
+        drop_front(queues, chosen)
+        _emit(earliest, smallest, clocks, out_id, out_late, out_now, count)
+    clocks[0] = max(clocks[0], clocks[1])
+
+
+@compiled
+def _arrive_in_ticks(
+    tick: Int64s,
+    ts: Int64s,
+    first_id: int,
+    before: int,
+    watermarks: Int64s,
+    queues: Queues,
+    out_id: Int64s,
+    out_late: NDArray[np.bool_],
+    out_now: Int64s,
+) -> int:
+    state = queues.state
+    count = 0
+    i = 0
+    previous = before
+    for n in range(len(watermarks)):
+        # Late tuples go first: they are in the windows before this tick's releases probe them.
+        while i < len(ts) and tick[i] == n:
+            if ts[i] <= previous:
+                out_id[count] = first_id + i
+                out_late[count] = True
+                out_now[count] = previous
+                count += 1
+            else:
+                push(queues, 0, ts[i], first_id + i)
+            i += 1
+        previous = watermarks[n]
+        # FOREVER is also the front of an empty queue.
+        while state[0, FRONT_TS] <= previous and state[0, FRONT_TS] != EMPTY:
+            out_id[count] = state[0, FRONT_ID]
+            out_late[count] = False
+            out_now[count] = state[0, FRONT_TS]
+            count += 1
+            drop_front(queues, 0)
+    return count

@@ -1,0 +1,408 @@
+"""The join operator: Algorithm 2 on a stretch of the join sequence.
+
+Two ways to the same results. Where the condition is a tree of equalities and only sizes are asked
+for, results are counted (:mod:`~recalljoin.engine.counting`). Otherwise they are enumerated in
+chunks (:mod:`~recalljoin.engine.probe`), and what is left of the condition is checked on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalljoin.engine.counting import Scratch, Tally, count_sequence
+from recalljoin.engine.probe import (
+    Partials,
+    account,
+    empty_partials,
+    extend_by_key,
+    extend_by_scan,
+    extended,
+    filter_by_code,
+    merged,
+    receive,
+)
+from recalljoin.engine.program import BLOCK, Code, Float64s, Program, both
+from recalljoin.engine.queues import Int64s
+from recalljoin.engine.windows import NONE, Sequence, Windows
+
+if TYPE_CHECKING:
+    from recalljoin.engine.plan import Plan
+
+STRETCH = 1 << 15
+"""Tuples received at once: what is prepared for them is bounded by this, not by the input."""
+CHUNK = 1 << 16
+"""Results enumerated at once."""
+MAX_BINS = 1 << 20
+"""Bins of a slack histogram; larger slacks are counted in the last one."""
+
+Filter = Callable[[Int64s], NDArray[np.bool_]]
+"""From the rows of candidates, ``[stream, i]``, to those that satisfy a condition."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One conjunct that is not an equality between two streams."""
+
+    streams: frozenset[int]
+    program: Program | None
+    check: Filter
+    """What to call when there is no program, or when it would not be exact."""
+
+
+class Results(NamedTuple):
+    """A chunk of results, in the order of their triggers."""
+
+    rows: Int64s
+    """``[stream, i]``: the caller's number of each member."""
+    ts: Int64s
+
+
+@dataclass
+class Received:
+    """What became of a stretch of the join sequence, tuple by tuple."""
+
+    n_join: Int64s
+    """Results produced by an in-order tuple, or lost with a late one."""
+    n_cross: Float64s
+    """Results of the cross join, for in-order tuples."""
+    beyond: NDArray[np.bool_]
+    """Late tuples older than the retention horizon: what is lost with them is not known."""
+    lost_ts: Int64s
+    """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
+    lost_n: Int64s
+
+
+@dataclass
+class JoinOperator:
+    """One instance of the m-way sliding window join operator.
+
+    Parameters
+    ----------
+    plan
+        Windows, classes of equal attributes and visiting orders.
+    conditions
+        The rest of the join condition.
+    retention
+        How long after it has left its window a tuple is kept to count lost results with.
+    rows
+        Produce the results themselves, not only their number.
+    with_lost
+        Count the results lost with late tuples.
+    granularity
+        Width of a bin of the slack histogram; 0 for none.
+    n_values
+        Value columns the conditions' programs read.
+    """
+
+    plan: Plan
+    conditions: tuple[Condition, ...] = ()
+    retention: int = 0
+    rows: bool = False
+    with_lost: bool = True
+    granularity: int = 0
+    n_values: int = 0
+    exact: bool = field(default=True, init=False)
+    """False once a tuple had a value that programs cannot represent exactly."""
+
+    def __post_init__(self) -> None:
+        self.windows = Windows(self.plan, retention=self.retention, n_values=self.n_values)
+        self.n_received = 0
+        self.slack = np.zeros((2, 1), dtype=np.int64)
+        self._largest_base = -(2**62)
+        self._levels: dict[tuple[int, int, bool], _Level] = {}
+
+    @property
+    def counts_by_tree(self) -> bool:
+        """Whether results are counted without enumerating them."""
+        return self.plan.counts_by_tree
+
+    def take_slack(self) -> Int64s:
+        """The slack histogram since the last call, ``[produced or lost, bin]``."""
+        taken = self.slack
+        self.slack = np.zeros_like(taken[:, :1])
+        return taken
+
+    def receive(self, sequence: Sequence, values: Float64s) -> Generator[Results, None, Received]:
+        """Let tuples reach the operator, in the order of the join sequence.
+
+        Parameters
+        ----------
+        sequence
+            The tuples.
+        values
+            ``[value column, tuple]``, for the conditions' programs.
+        """
+        parts = []
+        for begin in range(0, len(sequence.ts), STRETCH):
+            stretch = slice(begin, begin + STRETCH)
+            part = sequence.part(stretch)
+            self._make_room(part)
+            if self.counts_by_tree:
+                parts.append(self._count(part))
+            else:
+                parts.append((yield from self._enumerate(part, values[:, stretch])))
+            self.n_received += len(part.ts)
+            self.windows.forget(int(part.now[-1]))
+        return _joined(parts)
+
+    def _make_room(self, part: Sequence) -> None:
+        self.windows.make_room(np.bincount(part.stream, minlength=self.plan.m))
+        if self.granularity and len(part.ts):
+            self._largest_base = max(self._largest_base, int(part.base.max()))
+            spread = max(0, self._largest_base - int(part.ts.min()))
+            wanted = min(MAX_BINS, spread // self.granularity + 2)
+            missing = wanted - self.slack.shape[1]
+            if missing > 0:
+                self.slack = np.pad(self.slack, ((0, 0), (0, missing)))
+
+    def _count(self, part: Sequence) -> Received:
+        windows = self.windows
+        n_slots, m = windows.slots.lists.shape[:2]
+        n_kept = len(windows.rings.cells) + 1
+        scratch = Scratch(
+            entry_of=np.empty((n_slots, m), dtype=np.int64),
+            stamp=np.full((n_slots, m), -1, dtype=np.int64),
+            slot=np.empty(n_slots * m, dtype=np.int64),
+            node=np.empty(n_slots * m, dtype=np.int64),
+            points=np.empty(n_kept, dtype=np.int64),
+            sums=np.empty(1 << 14, dtype=np.int64),
+            varies=np.empty(n_slots * m, dtype=np.bool_),
+        )
+        tally = Tally(
+            n_join=np.empty(len(part.ts), dtype=np.int64),
+            n_cross=np.empty(len(part.ts)),
+            slack=self.slack,
+            lost_ts=np.empty(2 * n_kept, dtype=np.int64),
+            lost_n=np.empty(2 * n_kept, dtype=np.int64),
+            beyond=np.empty(len(part.ts), dtype=np.bool_),
+        )
+        lost = []
+        at = 0
+        while at < len(part.ts):
+            at, n_lost = count_sequence(
+                part, at, self.n_received, windows.rings, windows.slots,
+                windows.key_sets, windows.late, windows.sizes, self.retention, self.plan.trees,
+                self.with_lost, self.granularity, scratch, tally, 0,
+            )  # fmt: skip
+            lost.append(np.stack((tally.lost_ts[:n_lost], tally.lost_n[:n_lost])))
+        lost_ts, lost_n = np.concatenate(lost, axis=1) if lost else np.empty((2, 0), dtype=np.int64)
+        return Received(tally.n_join, tally.n_cross, tally.beyond, lost_ts, lost_n)
+
+    def _enumerate(self, part: Sequence, values: Float64s) -> Generator[Results, None, Received]:
+        n = len(part.ts)
+        windows = self.windows
+        stretch = _Stretch(
+            sequence=part,
+            first_order=self.n_received,
+            cells=np.empty(n, dtype=np.int64),
+            tails=np.full((self.plan.m, n), NONE, dtype=np.int64),
+        )
+        received = Received(
+            n_join=np.zeros(n, dtype=np.int64),
+            n_cross=np.empty(n),
+            beyond=np.empty(n, dtype=np.bool_),
+            lost_ts=np.empty(0, dtype=np.int64),
+            lost_n=np.empty(0, dtype=np.int64),
+        )
+        receive(
+            part, self.n_received, windows.rings, windows.slots, windows.key_sets,
+            windows.late, windows.sizes, self.retention, windows.values, windows.times, values,
+            self._partner_key_sets(), stretch.cells, stretch.tails, received.n_cross,
+            received.beyond,
+        )  # fmt: skip
+        roots = part.joinable & (stretch.cells != NONE)
+        roots &= ~part.late | (self.with_lost & ~received.beyond)
+        by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
+        lost: dict[int, int] = {}
+        # Only rows must come out in order; for their number one stream may go after another.
+        for results in _in_order_of_roots(by_stream) if self.rows else chain(*by_stream):
+            n_lost = account(
+                results, part.late, stretch.cells, windows.rings.cells, self.granularity,
+                received.n_join, self.slack,
+            )  # fmt: skip
+            produced = results
+            if n_lost:
+                late = part.late[results.root]
+                for ts, count in zip(
+                    *np.unique(results.newest[late], return_counts=True), strict=True
+                ):
+                    lost[int(ts)] = lost.get(int(ts), 0) + int(count)
+                produced = results.select(~late)
+            if self.rows and len(produced.root):
+                yield Results(windows.rows_at(produced.members), produced.newest)
+        received.lost_ts = np.array(list(lost.keys()), dtype=np.int64)
+        received.lost_n = np.array(list(lost.values()), dtype=np.int64)
+        return received
+
+    def _partner_key_sets(self) -> Int64s:
+        key_sets = np.full((self.plan.m, self.plan.m), NONE, dtype=np.int64)
+        for root, steps in enumerate(self.plan.steps):
+            for step in steps:
+                if step.parent == root and self.plan.key_sets[step.key_set]:
+                    key_sets[root, step.stream] = step.key_set
+        return key_sets
+
+    def _from_roots(
+        self, root_stream: int, roots: NDArray[np.bool_], stretch: _Stretch
+    ) -> Iterator[Partials]:
+        """Complete results whose last member is one of a stream's roots, in their order."""
+        part = stretch.sequence
+        (places,) = np.nonzero(roots & (part.stream == root_stream))
+        members = np.zeros((self.plan.m, len(places)), dtype=np.int64)
+        members[root_stream] = stretch.cells[places]
+        ts = part.ts[places]
+        partials = Partials(members, places, ts, ts + self.plan.windows[root_stream])
+        return self._completed(partials, root_stream, 0, stretch)
+
+    def _completed(
+        self, partials: Partials, root_stream: int, depth: int, stretch: _Stretch
+    ) -> Iterator[Partials]:
+        if depth == self.plan.m - 1:
+            yield partials
+            return
+        level = self._level(root_stream, depth)
+        windows = self.windows
+        step = self.plan.steps[root_stream][depth]
+        cursor = np.array([0, NONE], dtype=np.int64)
+        places, found = (np.empty(CHUNK, dtype=np.int64) for _ in range(2))
+        while cursor[0] < len(partials.root):
+            if level.scans:
+                count = extend_by_scan(
+                    partials, stretch.first_order, cursor, step.stream, level.scan_code is not None,
+                    level.scan_code or _NO_CODE, windows.rings, windows.sizes, windows.values,
+                    windows.times, places, found,
+                )  # fmt: skip
+            else:
+                count = extend_by_key(
+                    partials, stretch.first_order, cursor, step.stream, step.parent, step.key_set,
+                    level.checks, step.parent == root_stream, stretch.tails, windows.rings,
+                    windows.slots, windows.key_sets, windows.sizes, places, found,
+                )  # fmt: skip
+            longer = extended(
+                partials, places[:count], found[:count], step.stream,
+                self.plan.windows[step.stream], windows.rings.cells,
+            )  # fmt: skip
+            longer = self._filtered(longer, level)
+            if len(longer.root):
+                yield from self._completed(longer, root_stream, depth + 1, stretch)
+
+    def _filtered(self, partials: Partials, level: _Level) -> Partials:
+        windows = self.windows
+        if level.gather_code is not None and len(partials.root):
+            chosen = np.empty(len(partials.root), dtype=np.bool_)
+            filter_by_code(level.gather_code, partials.members, windows.values, chosen)
+            partials = partials.select(chosen)
+        for condition in level.checked:
+            if not len(partials.root):
+                break
+            rows = np.zeros_like(partials.members)
+            for s in condition.streams:
+                rows[s] = windows.rows_at(partials.members[s])
+            partials = partials.select(condition.check(rows))
+        return partials
+
+    def _level(self, root_stream: int, depth: int) -> _Level:
+        key = (root_stream, depth, self.exact)
+        if key not in self._levels:
+            steps = self.plan.steps[root_stream]
+            visited = {root_stream, *(step.stream for step in steps[: depth + 1])}
+            before = visited - {steps[depth].stream}
+            due = [c for c in self.conditions if c.streams <= visited and not c.streams <= before]
+            self._levels[key] = _make_level(self.plan, root_stream, depth, due, exact=self.exact)
+        return self._levels[key]
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    sequence: Sequence
+    first_order: int
+    cells: Int64s
+    tails: Int64s
+
+
+@dataclass(frozen=True)
+class _Level:
+    """How partial results of one depth are extended and checked."""
+
+    scans: bool
+    checks: Int64s
+    scan_code: Code | None
+    gather_code: Code | None
+    checked: tuple[Condition, ...]
+
+
+def _make_level(
+    plan: Plan, root_stream: int, depth: int, due: list[Condition], *, exact: bool
+) -> _Level:
+    step = plan.steps[root_stream][depth]
+    scans = not plan.key_sets[step.key_set]
+    programs = [c.program for c in due if c.program is not None] if exact else []
+    program = both(programs) if programs else None
+    return _Level(
+        scans=scans,
+        checks=np.array(step.checks, dtype=np.int64).reshape(len(step.checks), 2),
+        scan_code=program.scanning(step.stream) if program and scans else None,
+        gather_code=program.gathering() if program and not scans else None,
+        checked=tuple(c for c in due if c.program is None or not exact),
+    )
+
+
+_NO_CODE = Code(
+    vector=np.empty((0, 6), dtype=np.int64),
+    scalar=np.empty((0, 4), dtype=np.int64),
+    scalars=np.zeros(1),
+    loads=np.empty((0, 3), dtype=np.int64),
+    gathers=np.empty((0, 3), dtype=np.int64),
+    result=0,
+    registers=np.zeros((1, BLOCK)),
+)
+
+
+def _in_order_of_roots(sources: list[Iterator[Partials]]) -> Iterator[Partials]:
+    """Merge chunks of several sources, each ordered by root, into chunks ordered by root."""
+    # For each source its present chunk, and how much of it has gone out.
+    heads: dict[int, tuple[Partials, int]] = {}
+    for at, source in enumerate(sources):
+        first = next(source, None)
+        if first is not None:
+            heads[at] = first, 0
+    while heads:
+        # Up to the earliest end of a chunk, no source can still bring a smaller root.
+        bound = min(int(chunk.root[-1]) for chunk, _ in heads.values())
+        ready: Partials | None = None
+        for at, (chunk, begin) in list(heads.items()):
+            end = int(np.searchsorted(chunk.root, bound, side="right"))
+            if ready is None and begin == 0 and end == len(chunk.root):
+                ready = chunk
+            elif end > begin:
+                ready = merged(chunk, begin, end, ready or empty_partials(len(chunk.members), 0))
+            following = (chunk, end) if end < len(chunk.root) else None
+            if following is None:
+                fresh = next(sources[at], None)
+                following = None if fresh is None else (fresh, 0)
+            if following is None:
+                del heads[at]
+            else:
+                heads[at] = following
+        assert ready is not None
+        yield ready
+
+
+def _joined(parts: list[Received]) -> Received:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return Received(none, np.empty(0), np.empty(0, dtype=np.bool_), none, none)
+    return Received(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("n_join", "n_cross", "beyond", "lost_ts", "lost_n")
+        )
+    )

@@ -1,0 +1,61 @@
+"""From result rows to Arrow: one struct per stream, or the columns the query selects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from recalljoin.query import BoundQuery, columns, evaluate
+
+if TYPE_CHECKING:
+    from recalljoin.engine.operator import Results
+    from recalljoin.engine.payload import Payload
+
+RESULT_TIME = "result_time"
+"""Column of every output with the timestamp of the result."""
+
+
+class Output:
+    """Builds the output of one query."""
+
+    def __init__(self, query: BoundQuery) -> None:
+        self.query = query
+        self.time_type = _time_type(query)
+        if query.select is None:
+            fields = [pa.field(s.name, pa.struct(list(s.schema))) for s in query.streams]
+        else:
+            fields = [pa.field(column.name, column.expression.type) for column in query.select]
+        self.schema = pa.schema([*fields, pa.field(RESULT_TIME, self.time_type)])
+
+    def columns_of(self, s: int) -> list[str]:
+        """Columns of a stream the output reads."""
+        if self.query.select is None:
+            return list(self.query.streams[s].schema.names)
+        read = (c for output in self.query.select for c in columns(output.expression))
+        return list(dict.fromkeys(c.name for c in read if c.stream == s))
+
+    def batch(self, results: Results, payloads: list[Payload]) -> pa.RecordBatch:
+        """The output of a chunk of results."""
+        n = len(results.ts)
+        arrays = []
+        if self.query.select is None:
+            for payload, rows in zip(payloads, results.rows, strict=True):
+                arrays.append(payload.take(rows).to_struct_array())
+        else:
+
+            def column(s: int, name: str) -> pa.Array:
+                return payloads[s].column(name, results.rows[s])
+
+            arrays = [evaluate(output.expression, column, n) for output in self.query.select]
+        arrays.append(pa.array(results.ts).cast(self.time_type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _time_type(query: BoundQuery) -> pa.DataType:
+    for stream in query.streams:
+        kind = stream.schema.field(stream.time).type
+        if pt.is_timestamp(kind):
+            return pa.timestamp(query.unit, kind.tz)
+    return pa.int64()

@@ -1,0 +1,93 @@
+"""The columns that travel with the tuples, kept as Arrow until nobody can ask for them.
+
+Rows are numbered per stream in order of arrival. They come in batches and are given back as
+results need them, in any order; batches are merged as they come so that a look-up touches few.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from recalljoin.engine.queues import Int64s
+
+
+class Payload:
+    """Rows of one stream.
+
+    Parameters
+    ----------
+    schema
+        The columns kept.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.first = 0
+        """Number of the oldest row kept."""
+        self.end = 0
+        """Number of the next row."""
+        self._batches: list[pa.RecordBatch] = []
+
+    @property
+    def n_rows(self) -> int:
+        """Rows kept."""
+        return self.end - self.first
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows; the table has the schema's columns, perhaps among others."""
+        self.end += table.num_rows
+        chosen = table.select(self.schema.names).combine_chunks()
+        self._batches.extend(batch for batch in chosen.to_batches() if batch.num_rows)
+        # Like the carry of a binary counter: a batch is copied O(log n) times in all.
+        while len(self._batches) > 1 and (
+            self._batches[-2].num_rows <= 2 * self._batches[-1].num_rows or len(self._batches) > 24
+        ):
+            last = self._batches.pop()
+            self._batches[-1] = pa.concat_batches([self._batches[-1], last])
+
+    def take(self, rows: Int64s) -> pa.RecordBatch:
+        """The rows with the given numbers."""
+        if not self._batches:
+            return pa.RecordBatch.from_arrays(
+                [pa.nulls(0, f.type) for f in self.schema], schema=self.schema
+            )
+        if len(self._batches) == 1:
+            return self._batches[0].take(pa.array(rows - self.first))
+        table = pa.Table.from_batches(self._batches)
+        taken = table.take(pa.array(rows - self.first)).combine_chunks()
+        return taken.to_batches()[0] if len(rows) else self._batches[0].slice(0, 0)
+
+    def column(self, name: str, rows: Int64s) -> pa.Array:
+        """One column of the rows with the given numbers."""
+        places = pa.array(rows - self.first)
+        if len(self._batches) == 1:
+            return self._batches[0].column(name).take(places)
+        chunks = [batch.column(name) for batch in self._batches]
+        column = pa.chunked_array(chunks, type=self.schema.field(name).type).take(places)
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+    def forget_before(self, row: int) -> None:
+        """Rows with smaller numbers will not be asked for again."""
+        while self._batches and self.first + self._batches[0].num_rows <= row:
+            self.first += self._batches.pop(0).num_rows
+        if not self._batches:
+            self.first = self.end
+        elif row - self.first > self._batches[0].num_rows // 2:
+            # A slice would keep all of its batch alive, so the rest is copied.
+            rest = self._batches[0].slice(row - self.first)
+            self._batches[0] = rest.take(pa.array(np.arange(rest.num_rows)))
+            self.first = row
+
+    def to_table(self) -> pa.Table:
+        """All rows kept."""
+        return pa.Table.from_batches(self._batches, schema=self.schema)
+
+    def restore(self, first: int, table: pa.Table) -> None:
+        """Take over the rows of :meth:`to_table`, numbered from ``first`` on."""
+        self._batches = []
+        self.first = self.end = first
+        self.append(table)

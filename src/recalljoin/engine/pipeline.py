@@ -1,0 +1,441 @@
+"""One operator instance from arrivals to results: the only file that knows all parts.
+
+    arrivals -> intake -> disorder handling -> join operator -> output
+
+The pipeline holds the tuples that wait in buffers; every other part sees them by number only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine.arrivals import Arrivals
+from recalljoin.engine.disorder import (
+    FOREVER,
+    MAX_TIME,
+    NEVER,
+    Released,
+    TickDisorder,
+    TupleDisorder,
+)
+from recalljoin.engine.intake import Intake
+from recalljoin.engine.operator import JoinOperator, Received
+from recalljoin.engine.output import Output
+from recalljoin.engine.payload import Payload
+from recalljoin.engine.progress import Advance, Progress, marks_of
+from recalljoin.engine.queues import Int64s, held_ids, renumber
+from recalljoin.engine.windows import NOW, TS, Sequence
+from recalljoin.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.program import Float64s
+    from recalljoin.query import BoundQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """What an operator instance does besides joining.
+
+    Parameters
+    ----------
+    arrival
+        ``"tuple"``: tuples arrive one by one, as in the paper. ``"tick"``: all tuples of a tick
+        (a micro-batch, or a slice of one) are there at once.
+    rows
+        Produce the results themselves. If not, only their number, without enumerating them
+        wherever the condition allows it.
+    lost
+        Count the results lost with late tuples.
+    granularity
+        Width of a bin of the required-slack histogram, in the query's unit; 0 for no histogram.
+    retention
+        How long after it has left its window a tuple is kept to count lost results with, in the
+        query's unit; by default as long as the largest window.
+    """
+
+    arrival: Literal["tuple", "tick"] = "tuple"
+    rows: bool = True
+    lost: bool = True
+    granularity: int = 0
+    retention: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.arrival not in ("tuple", "tick"):
+            message = f"`arrival` must be 'tuple' or 'tick', got {self.arrival!r}"
+            raise InvalidSetting(message)
+        for name, value in (("granularity", self.granularity), ("retention", self.retention)):
+            if value is not None and not 0 <= value <= MAX_TIME:
+                message = f"`{name}` must be between 0 and 2**61, got {value!r}"
+                raise InvalidSetting(message)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened between two calls, tuple by tuple in the order of the join sequence."""
+
+    stream: NDArray[np.int8]
+    ts: Int64s
+    row: Int64s
+    """Number of the tuple in its stream, by arrival."""
+    delay: Int64s
+    base: Int64s
+    """Base time at arrival, before the tuple was counted."""
+    late: NDArray[np.bool_]
+    n_join: Int64s
+    """Results produced by an in-order tuple, or lost with a late one."""
+    n_cross: Float64s
+    """Results of the cross join, for in-order tuples."""
+    beyond: NDArray[np.bool_]
+    """Late tuples beyond the retention horizon, whose losses are not known."""
+    lost_ts: Int64s
+    """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
+    lost_n: Int64s
+    slack: Int64s
+    """``[produced or lost, bin]``: bin 0 for a negative required slack, then 1 + slack // g."""
+    arrived_delay: Int64s
+    """Delays of the tuples that arrived in this step, in order of arrival."""
+    join_time: int
+    """How far the join has come: its largest timestamp, or the watermark in tick mode."""
+    base_time: int
+
+    @property
+    def n_produced(self) -> int:
+        """Results produced."""
+        return int(self.n_join[~self.late].sum())
+
+    @property
+    def n_lost(self) -> int:
+        """Results lost for good, as far as the retention horizon lets them be counted."""
+        return int(self.n_join[self.late].sum())
+
+    @property
+    def n_late(self) -> int:
+        """Tuples that reached the join out of order."""
+        return int(self.late.sum())
+
+
+class Pending(NamedTuple):
+    """Tuples that have arrived, by number; released ones stay until the next clean-up."""
+
+    stream: NDArray[np.int8]
+    ts: Int64s
+    row: Int64s
+    delay: Int64s
+    base: Int64s
+    joinable: NDArray[np.bool_]
+    codes: Int64s
+    values: Float64s
+
+    def extended(self, other: Pending) -> Pending:
+        """These and others after them."""
+        columns: list[Any] = [np.concatenate(p, axis=-1) for p in zip(self, other, strict=True)]
+        return Pending(*columns)
+
+    def taken(self, ids: Int64s) -> Pending:
+        """Those with the given numbers."""
+        columns: list[Any] = [column[..., ids] for column in self]
+        return Pending(*columns)
+
+
+class Pipeline:
+    """One complete operator instance.
+
+    Parameters
+    ----------
+    query
+        The bound query.
+    settings
+        What it does besides joining.
+    """
+
+    def __init__(self, query: BoundQuery, settings: EngineSettings | None = None) -> None:
+        self.query = query
+        self.settings = settings = settings or EngineSettings()
+        self.m = m = len(query.streams)
+        rows = settings.rows and not query.counts_only
+        self.intake = Intake(query, rows=rows)
+        largest = max(stream.window for stream in query.streams)
+        self.retention = largest if settings.retention is None else settings.retention
+        self.output = Output(query) if rows else None
+        self.payloads = [Payload(self._kept_schema(s)) for s in range(m)]
+        self.operator = JoinOperator(
+            self.intake.plan,
+            self.intake.conditions(lambda s, name, at: self.payloads[s].column(name, at)),
+            retention=self.retention if settings.lost else 0,
+            rows=rows,
+            with_lost=settings.lost,
+            granularity=settings.granularity,
+            n_values=self.intake.n_values,
+        )
+        self.tuples = TupleDisorder(m)
+        self.ticks = TickDisorder()
+        self.progress = Progress(m)
+        self.n_arrived = np.zeros(m, dtype=np.int64)
+        self.pending = self._prepared(Arrivals((pa.table({}),) * m, *_no_arrivals()))
+        self._next_forget = 0
+
+    def _kept_schema(self, s: int) -> pa.Schema:
+        schema = self.query.streams[s].schema
+        names = set(self.intake.condition_columns(s))
+        if self.output is not None:
+            names.update(self.output.columns_of(s))
+        return pa.schema([schema.field(name) for name in schema.names if name in names])
+
+    @property
+    def disorder(self) -> TupleDisorder | TickDisorder:
+        """The disorder handling of this pipeline's mode of arrival."""
+        return self.tuples if self.settings.arrival == "tuple" else self.ticks
+
+    @property
+    def n_buffered(self) -> int:
+        """Tuples held back for those that may still come."""
+        return self.disorder.n_buffered
+
+    @property
+    def n_kept(self) -> int:
+        """Tuples in windows and retention horizon."""
+        return self.operator.windows.n_kept
+
+    def push(self, arrivals: Arrivals, *, k: int | Int64s) -> Generator[pa.RecordBatch, None, Step]:
+        """Let tuples arrive one by one (per-tuple arrival).
+
+        Yields the results in chunks and returns the step. ``k`` is the slack, one number or one
+        for each arrival; a change takes effect at the next release.
+        """
+        self._expect("tuple")
+        first_id = len(self.pending.ts)
+        slack = _slack_of(k, len(arrivals))
+        new = self._prepared(arrivals)
+        released, annotations = self.tuples.push(arrivals.stream, arrivals.ts, first_id, k=slack)
+        new = new._replace(delay=annotations.delay, base=annotations.base)
+        self.pending = self.pending.extended(new)
+        step = yield from self._join(released, new.delay)
+        return step
+
+    def push_ticks(
+        self,
+        arrivals: Arrivals,
+        tick: Int64s,
+        *,
+        n_ticks: int,
+        k: int | Int64s,
+        marks: Int64s | None = None,
+        idle: NDArray[np.bool_] | None = None,
+    ) -> Generator[pa.RecordBatch, None, Step]:
+        """Let whole ticks arrive (tick arrival).
+
+        Parameters
+        ----------
+        arrivals
+            The tuples, in any order within a tick.
+        tick
+            For each tuple its tick, from 0 to before ``n_ticks``, never falling.
+        n_ticks
+            Ticks that pass, with or without tuples.
+        k
+            Slack, one number or one for each tick.
+        marks
+            ``[tick, stream]`` largest timestamps, where tuples of other instances count as well.
+        idle
+            ``[tick, stream]`` streams that do not hold the others back.
+        """
+        self._expect("tick")
+        # Within a tick tuples count by stream, then arrival.
+        order = np.lexsort((arrivals.stream, tick))
+        tick = tick[order]
+        arrivals = Arrivals(
+            arrivals.tables, arrivals.stream[order], arrivals.row[order], arrivals.ts[order]
+        )
+        if marks is None:
+            marks = marks_of(tick, arrivals.stream, arrivals.ts, n_ticks=n_ticks, m=self.m)
+        advance = self.progress.advance(marks, _slack_of(k, n_ticks), idle=idle)
+        step = yield from self._push_advance(arrivals, tick, advance)
+        return step
+
+    def flush(self) -> Generator[pa.RecordBatch, None, Step]:
+        """End of a bounded input: everything still buffered is joined."""
+        if self.settings.arrival == "tuple":
+            step = yield from self._join(self.tuples.flush(), np.empty(0, dtype=np.int64))
+        else:
+            nothing = Arrivals(
+                tuple(p.to_table().slice(0, 0) for p in self.payloads), *_no_arrivals()
+            )
+            step = yield from self._push_advance(
+                nothing, np.empty(0, dtype=np.int64), self.progress.finish()
+            )
+        return step
+
+    def _push_advance(
+        self, arrivals: Arrivals, tick: Int64s, advance: Advance
+    ) -> Generator[pa.RecordBatch, None, Step]:
+        first_id = len(self.pending.ts)
+        new = self._prepared(arrivals)
+        local = advance.local_before[tick, arrivals.stream]
+        delay = np.where(local > arrivals.ts, local - arrivals.ts, 0)
+        new = new._replace(delay=delay, base=advance.base_before[tick])
+        released = self.ticks.push(
+            tick,
+            arrivals.ts,
+            first_id,
+            before=advance.watermark_before,
+            watermarks=advance.watermarks,
+        )
+        self.pending = self.pending.extended(new)
+        step = yield from self._join(released, delay)
+        return step
+
+    def _expect(self, arrival: str) -> None:
+        if self.settings.arrival != arrival:
+            message = (
+                f"this pipeline is set to `arrival={self.settings.arrival!r}`, not {arrival!r}"
+            )
+            raise InvalidSetting(message)
+
+    def _prepared(self, arrivals: Arrivals) -> Pending:
+        """New tuples with their keys and values; delay and base time are not known yet."""
+        n = len(arrivals)
+        codes = np.zeros((len(self.query.classes), n), dtype=np.int64)
+        values = np.zeros((self.intake.n_values, n))
+        joinable = np.ones(n, dtype=np.bool_)
+        row = np.zeros(n, dtype=np.int64)
+        for s, table in enumerate(arrivals.tables):
+            (mine,) = np.nonzero(arrivals.stream == s)
+            if not len(mine):
+                continue
+            taken = self.intake.take(s, table)
+            places = arrivals.row[mine]
+            codes[:, mine] = taken.codes[:, places]
+            values[:, mine] = taken.values[:, places]
+            joinable[mine] = taken.joinable[places]
+            row[mine] = self.n_arrived[s] + places
+            self.operator.exact &= taken.exact
+            self.n_arrived[s] += table.num_rows
+            if self.payloads[s].schema.names:
+                self.payloads[s].append(table)
+        unknown = np.zeros(n, dtype=np.int64)
+        return Pending(arrivals.stream, arrivals.ts, row, unknown, unknown, joinable, codes, values)
+
+    def _join(
+        self, released: Released, arrived_delay: Int64s
+    ) -> Generator[pa.RecordBatch, None, Step]:
+        part = self.pending.taken(released.id)
+        sequence = Sequence(
+            part.stream, part.ts, released.now, part.base, part.row, released.late, part.joinable,
+            part.codes,
+        )  # fmt: skip
+        received = yield from self._results(sequence, part.values)
+        step = Step(
+            part.stream, part.ts, part.row, part.delay, part.base, released.late, received.n_join,
+            received.n_cross, received.beyond, received.lost_ts, received.lost_n,
+            self.operator.take_slack(), arrived_delay, self.join_time, self.base_time,
+        )  # fmt: skip
+        self._clean_up()
+        return step
+
+    def _results(
+        self, sequence: Sequence, values: Float64s
+    ) -> Generator[pa.RecordBatch, None, Received]:
+        chunks = self.operator.receive(sequence, values)
+        while True:
+            try:
+                results = next(chunks)
+            except StopIteration as end:
+                received: Received = end.value
+                return received
+            assert self.output is not None
+            yield self.output.batch(results, self.payloads)
+
+    @property
+    def join_time(self) -> int:
+        """How far the join has come: its largest timestamp, or the watermark in tick mode."""
+        if self.settings.arrival == "tuple":
+            return self.tuples.join_time
+        return self.progress.watermark
+
+    @property
+    def base_time(self) -> int:
+        """Local time of the slowest stream."""
+        if self.settings.arrival == "tuple":
+            return self.tuples.base_time
+        return self.progress.base_time
+
+    @property
+    def local_times(self) -> Int64s:
+        """Largest timestamp that has arrived in each stream."""
+        if self.settings.arrival == "tuple":
+            return self.tuples.local_times.copy()
+        return self.progress.local_times.copy()
+
+    def _clean_up(self) -> None:
+        """Let go of what nobody can ask for, at a cost in proportion to what came since."""
+        now = self.join_time
+        if self.settings.arrival == "tick" and now != NEVER:
+            # An instance may see no tuple for long while the streams go on elsewhere.
+            self.operator.windows.forget(min(now, FOREVER // 2))
+        if len(self.pending.ts) > 2 * self.n_buffered + 4096:
+            held, _ = held_ids(self.disorder.queues)
+            self.pending = self.pending.taken(held)
+            renumber(self.disorder.queues, held)
+        n_rows = sum(payload.n_rows for payload in self.payloads)
+        in_use = self.n_kept + self.n_buffered
+        if n_rows > self._next_forget:
+            self._forget_rows()
+            n_rows = sum(payload.n_rows for payload in self.payloads)
+            self._next_forget = n_rows + n_rows // 2 + 4096
+        for c, keys in enumerate(self.intake.keys):
+            if keys.needs_sweep(in_use + len(self.pending.ts)):
+                windows = self.operator.windows
+                kept = [
+                    windows.codes_at(windows.places_of(s))[c]
+                    for s in range(self.m)
+                    if s in self.query.classes[c].members
+                ]
+                mine = np.isin(self.pending.stream, list(self.query.classes[c].members))
+                keys.sweep(np.concatenate([*kept, self.pending.codes[c, mine]]))
+
+    def _forget_rows(self) -> None:
+        """Drop payload older than the oldest tuple that waits or is in a window."""
+        windows = self.operator.windows
+        waiting = self.pending.taken(held_ids(self.disorder.queues)[0])
+        # Rows beyond their windows are read only by conditions, to count lost results.
+        keep_retained = bool(self.operator.conditions) and self.settings.lost
+        for s, payload in enumerate(self.payloads):
+            places = windows.places_of(s)
+            if not keep_retained and len(places):
+                cells = windows.rings.cells[places]
+                limit = cells[-1, NOW] - self.query.streams[s].window
+                places = places[cells[:, TS] >= limit]
+            rows = [waiting.row[waiting.stream == s], windows.rows_at(places)]
+            oldest = min((int(part.min()) for part in rows if len(part)), default=payload.end)
+            payload.forget_before(oldest)
+
+
+def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
+    none = np.empty(0, dtype=np.int64)
+    return np.empty(0, dtype=np.int8), none, none
+
+
+def _slack_of(k: int | Int64s, n: int) -> Int64s:
+    slack = np.broadcast_to(np.asarray(k, dtype=np.int64), (n,))
+    if n and not (int(slack.min()) >= 0 and int(slack.max()) <= MAX_TIME):
+        message = f"`k` must be between 0 and 2**61, got {k!r}"
+        raise InvalidSetting(message)
+    return np.ascontiguousarray(slack)
+
+
+def drain(steps: Generator[pa.RecordBatch, None, Step]) -> tuple[list[pa.RecordBatch], Step]:
+    """All results of a step in one list, and the step: for inputs known to be small."""
+    batches = []
+    while True:
+        try:
+            batches.append(next(steps))
+        except StopIteration as end:
+            return batches, end.value

@@ -1,0 +1,443 @@
+"""Numeric conditions as small programs over blocks of candidates.
+
+A condition such as ``power(a.x - b.x, 2) + power(a.y - b.y, 2) < 25`` is checked on hundreds of
+millions of candidates a second. It is compiled, once and without generating code, into a list of
+instructions on float64 registers; each instruction is a plain loop over a block of candidates
+that stays in the cache, so the cost of looking at instructions vanishes.
+
+What a program can do is deliberately narrow; :func:`translate` returns None for the rest, which
+is then evaluated on Arrow columns:
+
+* Its leaves are numeric expressions over one stream (computed once per tuple, not per candidate)
+  and constants. All operations here give null for null, which rules out AND and OR. A tuple whose
+  leaf is null can then satisfy no conjunct that uses it, so nulls never reach a program.
+* Integers are exact in float64 up to 2**53. :attr:`Program.limit` bounds the leaves so that no
+  intermediate result can leave that range; tuples beyond it must not be given to the program.
+* NaN equals itself and is larger than any number, as everywhere in the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recalljoin.engine.compiled import compiled
+from recalljoin.query.expressions import Call, Expression, Literal
+
+if TYPE_CHECKING:
+    from recalljoin.engine.queues import Int64s
+
+Float64s = NDArray[np.float64]
+
+BLOCK = 1024
+"""Candidates per block: a few registers of this length fit the first-level cache."""
+EXACT = 2.0**53
+
+(ADD, SUBTRACT, SUBTRACT_FROM, MULTIPLY, DIVIDE, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER,
+ GREATER_EQUAL, BOTH, ABSOLUTE, ROOT, FLOOR, CEIL, NOT) = range(17)  # fmt: skip
+# Where an operand is: a register, a column of the tuples scanned, or a cell of the scalars.
+REGISTER, COLUMN, SCALAR = range(3)
+
+_BINARY = {
+    "add": ADD, "subtract": SUBTRACT, "multiply": MULTIPLY, "eq": EQUAL, "ne": UNEQUAL,
+    "lt": LESS, "le": LESS_EQUAL, "gt": GREATER, "ge": GREATER_EQUAL,
+}  # fmt: skip
+_MIRRORED = {
+    SUBTRACT: SUBTRACT_FROM, LESS: GREATER, LESS_EQUAL: GREATER_EQUAL, GREATER: LESS,
+    GREATER_EQUAL: LESS_EQUAL,
+}  # fmt: skip
+_UNARY = {"abs": ABSOLUTE, "sqrt": ROOT, "floor": FLOOR, "ceil": CEIL, "not": NOT}
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A numeric expression over one stream, the ``column``-th of that stream's value columns."""
+
+    stream: int
+    column: int
+
+
+@dataclass
+class Leaves:
+    """The distinct leaves of all programs of a query, numbered per stream."""
+
+    expressions: dict[int, list[Expression]] = field(default_factory=dict)
+
+    def add(self, expression: Expression) -> Leaf:
+        """The leaf of an expression over one stream."""
+        (stream,) = expression.streams
+        known = self.expressions.setdefault(stream, [])
+        if expression not in known:
+            known.append(expression)
+        return Leaf(stream, known.index(expression))
+
+    @property
+    def n_columns(self) -> int:
+        """Value columns needed by the stream with the most leaves."""
+        return max((len(known) for known in self.expressions.values()), default=0)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A condition in the program's own terms: a leaf, a constant or an operation."""
+
+    operation: int | None = None
+    args: tuple[Node, ...] = ()
+    leaf: Leaf | None = None
+    constant: float = 0.0
+
+    @property
+    def streams(self) -> frozenset[int]:
+        """Streams it depends on."""
+        if self.leaf is not None:
+            return frozenset((self.leaf.stream,))
+        return frozenset().union(*(arg.streams for arg in self.args))
+
+
+class Code(NamedTuple):
+    """A program's arrays, for one way of reading its leaves."""
+
+    vector: Int64s
+    """``[i]``: operation, target register, kind and number of two operands; over a block."""
+    scalar: Int64s
+    """``[i]``: operation, target and operands, all cells of the scalars; once a partial result."""
+    scalars: Float64s
+    loads: Int64s
+    """``[i]``: cell of the scalars, stream, value column; filled once per partial result."""
+    gathers: Int64s
+    """``[i]``: register, stream, value column; filled per block when candidates are not scanned."""
+    result: int
+    """Register with the outcome, 0 where false."""
+    registers: Float64s
+
+
+@dataclass(frozen=True)
+class Program:
+    """One condition on ``streams``, all of it true."""
+
+    node: Node
+    streams: frozenset[int]
+    limit: float
+    """Largest absolute integer a leaf may have."""
+
+    def scanning(self, stream: int) -> Code:
+        """The code for candidates that are consecutive tuples of ``stream``."""
+        return _Assembler(stream).assemble(self.node)
+
+    def gathering(self) -> Code:
+        """The code for candidates listed one by one."""
+        return _Assembler(None).assemble(self.node)
+
+
+def both(programs: list[Program]) -> Program:
+    """One program that demands all of several."""
+    node = programs[0].node
+    for program in programs[1:]:
+        node = Node(BOTH, (node, program.node))
+    streams = frozenset().union(*(program.streams for program in programs))
+    return Program(node, streams, min(program.limit for program in programs))
+
+
+def translate(condition: Expression, leaves: Leaves) -> Program | None:
+    """The program of a boolean condition, or None if it needs more than programs can do."""
+    found = Leaves({stream: list(known) for stream, known in leaves.expressions.items()})
+    node = _node_of(condition, found)
+    if node is None or node.leaf is not None or node.operation is None:
+        return None
+    limit = EXACT
+    while limit >= 1 and _bound(condition, limit) > EXACT:
+        limit /= 2
+    if limit < 1:
+        return None
+    leaves.expressions = found.expressions
+    return Program(node, condition.streams, limit)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
+def _node_of(expression: Expression, leaves: Leaves) -> Node | None:
+    if not _is_numeric(expression.type):
+        return None
+    if isinstance(expression, Literal):
+        known = expression.value is not None and abs(float(expression.value)) <= EXACT
+        return Node(constant=float(expression.value)) if known else None
+    if len(expression.streams) == 1:
+        return Node(leaf=leaves.add(expression))
+    assert isinstance(expression, Call)
+    name, args = expression.function, expression.args
+    if name == "cast" and _is_numeric(args[0].type) and not pa.types.is_boolean(expression.type):
+        # Widening only: the binder casts operands to their common type.
+        widens = pa.types.is_float64(expression.type) or pa.types.is_int64(expression.type)
+        keeps = pa.types.is_integer(args[0].type) or pa.types.is_float64(expression.type)
+        return _node_of(args[0], leaves) if widens and keeps else None
+    if name == "power" and isinstance(args[1], Literal) and args[1].value == 2:
+        base = _node_of(args[0], leaves)
+        return Node(MULTIPLY, (base, base)) if base is not None else None
+    if name == "divide" and isinstance(args[1], Literal) and args[1].value not in (None, 0):
+        operands = [_node_of(arg, leaves) for arg in args]
+        return _operation(DIVIDE, operands)
+    if name == "negate":
+        return _operation(SUBTRACT, [Node(constant=0.0), _node_of(args[0], leaves)])
+    if name in _UNARY:
+        return _operation(_UNARY[name], [_node_of(args[0], leaves)])
+    if name in _BINARY:
+        return _operation(_BINARY[name], [_node_of(arg, leaves) for arg in args])
+    return None
+
+
+def _operation(operation: int, args: list[Node | None]) -> Node | None:
+    known = tuple(arg for arg in args if arg is not None)
+    return Node(operation, known) if len(known) == len(args) else None
+
+
+def _bound(expression: Expression, limit: float) -> float:
+    """Largest absolute value of any integer in the expression, its leaves being below ``limit``.
+
+    Floating-point parts are not bounded: they round in float64 wherever they are computed.
+    """
+    if isinstance(expression, Literal):
+        return abs(float(expression.value))
+    if len(expression.streams) == 1 or not isinstance(expression, Call):
+        return limit
+    bounds = [_bound(arg, limit) for arg in expression.args]
+    worst = max(bounds)
+    if pa.types.is_integer(expression.type):
+        if expression.function in ("add", "subtract"):
+            return sum(bounds)
+        if expression.function == "multiply":
+            return float(np.prod(bounds))
+    if expression.function == "power" and pa.types.is_integer(expression.args[0].type):
+        return worst * worst
+    return worst
+
+
+class _Assembler:
+    """Turns a node into code: equal parts are computed once, registers are used again."""
+
+    def __init__(self, scanned: int | None) -> None:
+        self.scanned = scanned
+        self.vector: list[tuple[int, ...]] = []
+        self.scalar: list[tuple[int, ...]] = []
+        self.scalars: list[float] = []
+        self.loads: list[tuple[int, ...]] = []
+        self.gathers: list[tuple[int, ...]] = []
+        self.place: dict[Node, tuple[int, int]] = {}
+        self.uses: dict[Node, int] = {}
+        self.free: list[int] = []
+        self.n_registers = 0
+
+    def assemble(self, node: Node) -> Code:
+        self._count_uses(node)
+        _, result = self._emit(node)
+        return Code(
+            vector=_table(self.vector, 6),
+            scalar=_table(self.scalar, 4),
+            scalars=np.array([*self.scalars, 0.0]),
+            loads=_table(self.loads, 3),
+            gathers=_table(self.gathers, 3),
+            result=result,
+            registers=np.zeros((max(1, self.n_registers), BLOCK)),
+        )
+
+    def _count_uses(self, node: Node) -> None:
+        self.uses[node] = self.uses.get(node, 0) + 1
+        if self.uses[node] == 1:
+            for arg in node.args:
+                self._count_uses(arg)
+
+    def _emit(self, node: Node) -> tuple[int, int]:
+        if node not in self.place:
+            self.place[node] = self._compute(node)
+        return self.place[node]
+
+    def _release(self, node: Node) -> None:
+        self.uses[node] -= 1
+        kind, number = self.place[node]
+        if self.uses[node] == 0 and kind == REGISTER:
+            self.free.append(number)
+
+    def _compute(self, node: Node) -> tuple[int, int]:
+        if node.leaf is not None:
+            if self.scanned is None:
+                register = self._register()
+                self.gathers.append((register, node.leaf.stream, node.leaf.column))
+                return REGISTER, register
+            if node.leaf.stream == self.scanned:
+                return COLUMN, node.leaf.column
+            cell = self._cell(0.0)
+            self.loads.append((cell, node.leaf.stream, node.leaf.column))
+            return SCALAR, cell
+        if node.operation is None:
+            return SCALAR, self._cell(node.constant)
+        places = [self._emit(arg) for arg in node.args]
+        # All operands stand before any register is given up, except to this operation's result.
+        for arg in node.args:
+            self._release(arg)
+        operation = node.operation
+        if all(kind == SCALAR for kind, _ in places):
+            cell = self._cell(0.0)
+            self.scalar.append((operation, cell, places[0][1], places[-1][1]))
+            return SCALAR, cell
+        if places[0][0] == SCALAR:
+            # Only the second operand may be a scalar.
+            places.reverse()
+            operation = _MIRRORED.get(operation, operation)
+        register = self._register()
+        self.vector.append((operation, register, *places[0], *places[-1]))
+        return REGISTER, register
+
+    def _register(self) -> int:
+        if self.free:
+            return self.free.pop()
+        self.n_registers += 1
+        return self.n_registers - 1
+
+    def _cell(self, value: float) -> int:
+        self.scalars.append(value)
+        return len(self.scalars) - 1
+
+
+def _table(rows: list[tuple[int, ...]], width: int) -> Int64s:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
+
+
+@compiled
+def prepare(code: Code, members: Int64s, at: int, values: Float64s) -> None:
+    """Fill the scalars for one partial result: its tuples' leaves, and what follows from them."""
+    scalars = code.scalars
+    for i in range(len(code.loads)):
+        scalars[code.loads[i, 0]] = values[code.loads[i, 2], members[code.loads[i, 1], at]]
+    for i in range(len(code.scalar)):
+        operation, target = code.scalar[i, 0], code.scalar[i, 1]
+        one = scalars[code.scalar[i, 2] : code.scalar[i, 2] + 1]
+        other = scalars[code.scalar[i, 3]]
+        _apply_scalar(operation, one, other, scalars[target : target + 1])
+
+
+@compiled
+def run_block(code: Code, values: Float64s, first: int, n: int) -> Float64s:
+    """Run the program on ``n`` candidates, the tuples from cell ``first`` on if it scans."""
+    registers, scalars = code.registers, code.scalars
+    for i in range(len(code.vector)):
+        operation, target = code.vector[i, 0], code.vector[i, 1]
+        kind, number = code.vector[i, 2], code.vector[i, 3]
+        if kind == COLUMN:
+            one = values[number, first : first + n]
+        else:
+            one = registers[number, :n]
+        kind, number = code.vector[i, 4], code.vector[i, 5]
+        out = registers[target, :n]
+        if kind == SCALAR:
+            _apply_scalar(operation, one, scalars[number], out)
+        elif kind == COLUMN:
+            _apply(operation, one, values[number, first : first + n], out)
+        else:
+            _apply(operation, one, registers[number, :n], out)
+    return registers[code.result, :n]
+
+
+@compiled
+def gather(code: Code, members: Int64s, begin: int, n: int, values: Float64s) -> None:
+    """Fill the registers of the leaves for the candidates from ``begin`` on."""
+    for i in range(len(code.gathers)):
+        register, stream, column = code.gathers[i]
+        for j in range(n):
+            code.registers[register, j] = values[column, members[stream, begin + j]]
+
+
+@compiled
+def _apply(operation: int, one: Float64s, other: Float64s, out: Float64s) -> None:
+    n = len(out)
+    if operation == ADD:
+        for j in range(n):
+            out[j] = one[j] + other[j]
+    elif operation == SUBTRACT:
+        for j in range(n):
+            out[j] = one[j] - other[j]
+    elif operation == SUBTRACT_FROM:
+        for j in range(n):
+            out[j] = other[j] - one[j]
+    elif operation in (MULTIPLY, BOTH):
+        for j in range(n):
+            out[j] = one[j] * other[j]
+    elif operation in (LESS, GREATER):
+        for j in range(n):
+            x, y = (one[j], other[j]) if operation == LESS else (other[j], one[j])
+            out[j] = 1.0 if x < y or (np.isnan(y) and not np.isnan(x)) else 0.0
+    elif operation in (LESS_EQUAL, GREATER_EQUAL):
+        for j in range(n):
+            x, y = (one[j], other[j]) if operation == LESS_EQUAL else (other[j], one[j])
+            out[j] = 1.0 if x <= y or np.isnan(y) else 0.0
+    elif operation in (EQUAL, UNEQUAL):
+        for j in range(n):
+            same = one[j] == other[j] or (np.isnan(one[j]) and np.isnan(other[j]))
+            out[j] = 1.0 if same == (operation == EQUAL) else 0.0
+    else:
+        _apply_unary(operation, one, out)
+
+
+@compiled
+def _apply_scalar(operation: int, one: Float64s, other: float, out: Float64s) -> None:
+    n = len(out)
+    if operation == ADD:
+        for j in range(n):
+            out[j] = one[j] + other
+    elif operation == SUBTRACT:
+        for j in range(n):
+            out[j] = one[j] - other
+    elif operation == SUBTRACT_FROM:
+        for j in range(n):
+            out[j] = other - one[j]
+    elif operation in (MULTIPLY, BOTH):
+        for j in range(n):
+            out[j] = one[j] * other
+    elif operation == DIVIDE:
+        for j in range(n):
+            out[j] = one[j] / other
+    elif np.isnan(other) or operation in (EQUAL, UNEQUAL):
+        # Rare with a scalar: a block of it is as good.
+        filled = np.full(n, other)
+        _apply(operation, one, filled, out)
+    # Against a number, NaN as the largest value needs no second test when written like this.
+    elif operation == LESS:
+        for j in range(n):
+            out[j] = 1.0 if one[j] < other else 0.0
+    elif operation == LESS_EQUAL:
+        for j in range(n):
+            out[j] = 1.0 if one[j] <= other else 0.0
+    elif operation == GREATER:
+        for j in range(n):
+            out[j] = 0.0 if one[j] <= other else 1.0
+    elif operation == GREATER_EQUAL:
+        for j in range(n):
+            out[j] = 0.0 if one[j] < other else 1.0
+    else:
+        _apply_unary(operation, one, out)
+
+
+@compiled
+def _apply_unary(operation: int, one: Float64s, out: Float64s) -> None:
+    n = len(out)
+    if operation == ABSOLUTE:
+        for j in range(n):
+            out[j] = abs(one[j])
+    elif operation == ROOT:
+        for j in range(n):
+            out[j] = np.sqrt(one[j])
+    elif operation == FLOOR:
+        for j in range(n):
+            out[j] = np.floor(one[j])
+    elif operation == CEIL:
+        for j in range(n):
+            out[j] = np.ceil(one[j])
+    elif operation == NOT:
+        for j in range(n):
+            out[j] = 1.0 if one[j] == 0.0 else 0.0

@@ -1,0 +1,98 @@
+"""How far the streams have come: local times, base time, watermark (tick arrival).
+
+Per tick and stream only the largest timestamp matters, so a tick's progress is a row of *marks*.
+An operator instance that sees a share of the tuples can therefore still follow all streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.disorder import FOREVER, NEVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.queues import Int64s
+
+
+class Advance(NamedTuple):
+    """Progress over a few ticks, one row a tick."""
+
+    local_before: Int64s
+    """``[tick, stream]``: local times after the tick before."""
+    base_before: Int64s
+    """Base time after the tick before: what the tick's tuples carry."""
+    watermark_before: int
+    """Watermark after the tick before the first of these."""
+    watermarks: Int64s
+    """Watermark after each tick."""
+
+
+@dataclass
+class Progress:
+    """Clocks of all streams.
+
+    Parameters
+    ----------
+    m
+        Number of streams.
+    """
+
+    m: int
+
+    def __post_init__(self) -> None:
+        self.local_times = np.full(self.m, NEVER, dtype=np.int64)
+        self.base_time = NEVER
+        self.watermark = NEVER
+
+    def advance(
+        self, marks: Int64s, k: Int64s, *, idle: NDArray[np.bool_] | None = None
+    ) -> Advance:
+        """Let ticks pass.
+
+        Parameters
+        ----------
+        marks
+            ``[tick, stream]``: largest timestamp of the tick, NEVER where none came.
+        k
+            Slack in force in each tick.
+        idle
+            ``[tick, stream]``: streams that no longer hold the others back.
+        """
+        first = self.local_times[np.newaxis]
+        local = np.maximum.accumulate(np.concatenate((first, marks)), axis=0)
+        counted = local[1:] if idle is None else np.where(idle, FOREVER, local[1:])
+        slowest = counted.min(axis=1, initial=FOREVER)
+        # With every stream idle there is no slowest one, and the base time stands still.
+        slowest[slowest == FOREVER] = NEVER
+        base = np.maximum.accumulate(np.concatenate(([self.base_time], slowest)))
+        known = base[1:] != NEVER
+        targets = np.full(len(k), NEVER, dtype=np.int64)
+        targets[known] = base[1:][known] - k[known]
+        watermarks = np.maximum.accumulate(np.concatenate(([self.watermark], targets)))
+        self.local_times = local[-1].copy()
+        self.base_time = int(base[-1])
+        self.watermark = int(watermarks[-1])
+        return Advance(local[:-1], base[:-1], int(watermarks[0]), watermarks[1:])
+
+    def finish(self) -> Advance:
+        """End of input: the watermark goes to plus infinity."""
+        before = self.watermark
+        self.watermark = FOREVER
+        return Advance(
+            self.local_times[np.newaxis],
+            np.array([self.base_time]),
+            before,
+            np.array([FOREVER], dtype=np.int64),
+        )
+
+
+def marks_of(tick: Int64s, stream: NDArray[np.int8], ts: Int64s, *, n_ticks: int, m: int) -> Int64s:
+    """The marks of tuples whose ticks are numbered from 0 on."""
+    marks = np.full((n_ticks, m), NEVER, dtype=np.int64)
+    np.maximum.at(marks, (tick, stream.astype(np.int64)), ts)
+    return marks
