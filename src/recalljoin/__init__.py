@@ -3,6 +3,7 @@
 from recalljoin.engine.replay import Replay, replay
 from recalljoin.errors import (
     DatasetError,
+    FunctionError,
     InvalidQuery,
     InvalidSetting,
     InvalidTarget,
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DatasetError",
+    "FunctionError",
     "Functions",
     "InvalidQuery",
     "InvalidSetting",

@@ -8,20 +8,21 @@ So whoever walks the tree, to evaluate or to compile it, meets few types: ``bool
 
 Functions by name (``...`` marks any number of arguments):
 
-==================================================  =============================================
-``add subtract multiply divide modulo negate``      arithmetic; ``divide`` is floating point
-``eq ne lt le gt ge``                               comparison
-``and ... or ... not is_null``                      logic, three-valued
-``in x literal ...``                                membership in a list of literals
-``like x pattern``                                  pattern literal, backslash escapes
-``abs sqrt power round floor ceil exp ln sign``     numbers; ``round x digits``
-``least ... greatest ... coalesce ... if c a b``    choice
-``lower upper length concat ...``                   text
-``substring x start length`` ``trim x chars side``  text; length may be a null literal
-``cast x``                                          to the call's own type; null where impossible
-``field x name``                                    a field of a struct
-``user:NAME ...``                                   a registered function, see :attr:`Call.user`
-==================================================  =============================================
+================================================  =================================================
+``add subtract multiply divide modulo negate``    arithmetic; ``divide`` is floating point
+``eq ne lt le gt ge``                             comparison
+``and ... or ... not is_null``                    logic, three-valued; two or more conditions
+``in x literal ...``                              membership in a list of literals
+``like x pattern``                                a literal pattern, in which a backslash escapes
+``abs sqrt power round floor ceil exp ln sign``   numbers; ``round x digits``
+``least ... greatest ... coalesce ... if c a b``  choice
+``lower upper length concat ...``                 text
+``substring x start [length]``                    text; the first character is 1, the last -1
+``trim x characters side``                        text; literals, side is both, leading or trailing
+``cast x``                                        to the call's own type; null where impossible
+``field x name``                                  a field of a struct
+``user:NAME ...``                                 a registered function, see :attr:`Call.user`
+================================================  =================================================
 """
 
 from __future__ import annotations

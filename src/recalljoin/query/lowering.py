@@ -92,11 +92,16 @@ class Lowering:
 
     def expression(self, tree: exp.Expr) -> Lowered:
         """One expression; None if it is faulty or its type cannot be known."""
-        self._place = shortened(text_of(tree))
+        known_faults = len(self.faults)
         try:
-            return self._lower(tree)
+            self._place = shortened(text_of(tree))
+            lowered = self._lower(tree)
         except RecursionError:
             return self._fault("it is nested too deeply; split it")
+        if lowered is None and len(self.faults) == known_faults and self.scope.is_complete:
+            # Nothing may be dropped in silence: a condition less is another result.
+            return self._unsupported(tree)
+        return lowered
 
     def _lower(self, node: exp.Expr) -> Lowered:
         function = _BINARY.get(type(node))
@@ -215,8 +220,10 @@ class Lowering:
     def _in(self, node: exp.In) -> Lowered:
         if node.args.get("query"):
             return self._fault("subqueries are not supported; join the stream instead")
-        if not self._only(node, "this", "expressions") or not node.expressions:
+        if not self._only(node, "this", "expressions"):
             return None
+        if not node.expressions:
+            return self._fault("IN takes at least one value, such as IN (1, 2)")
         return self._call("in", node, [node.this, *node.expressions])
 
     def _is(self, node: exp.Is) -> Lowered:

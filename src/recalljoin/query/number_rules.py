@@ -64,7 +64,7 @@ def _arithmetic(function: str) -> Rule:
         one, other = beside(one, [other.type]), beside(other, [one.type])
         types = (one.type, other.type)
         if NULL in types:
-            return Literal(None, types[types[0] == NULL])
+            return Literal(None, one.type if other.type == NULL else other.type)
         if FLOAT in types:
             return Call(function, (coerce(one, FLOAT), coerce(other, FLOAT)), FLOAT)
         if any(map(pt.is_decimal, types)):
@@ -99,6 +99,10 @@ def _decimal_arithmetic(function: str, one: Expression, other: Expression) -> Ex
 def _temporal(function: str, args: Sequence[Expression]) -> Expression:
     """Points in time and durations: the few combinations that mean something."""
     one, other = args
+    if NULL in (one.type, other.type):
+        known = one.type if other.type == NULL else other.type
+        is_difference = function == "subtract" and pt.is_timestamp(known)
+        return Literal(None, pa.duration(known.unit) if is_difference else known)
     if function == "add" and pt.is_duration(one.type) and not pt.is_duration(other.type):
         one, other = other, one
     point, moved = (pt.is_date(one.type) or pt.is_timestamp(one.type)), pt.is_duration(other.type)

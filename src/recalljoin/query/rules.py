@@ -121,7 +121,7 @@ def _connective(function: str) -> Rule:
 
 
 def _is_null(args: Sequence[Expression]) -> Expression:
-    # A dictionary may hold its nulls among its values, where Arrow's test does not look.
+    # A dictionary may hold nulls among its values, where older versions of Arrow do not look.
     decoded = [computable(arg) if pt.is_dictionary(arg.type) else arg for arg in args]
     return Call("is_null", tuple(decoded), BOOL)
 

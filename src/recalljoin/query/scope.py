@@ -67,6 +67,11 @@ class Scope:
         self.streams = tuple(streams)
         self.schemas = tuple(schemas)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the columns of all streams are known."""
+        return all(schema is not None for schema in self.schemas)
+
     def resolve(self, parts: Sequence[Name]) -> Expression | None:
         """The column or field that a dotted name means; None when that cannot be known.
 
@@ -102,7 +107,7 @@ class Scope:
                 f"write {listed(spellings, last=' or ')}"
             )
             raise UnknownName(message)
-        if any(schema is None for schema in self.schemas):
+        if not self.is_complete:
             return None
         if not holders:
             every = [column for schema in self.schemas if schema for column in schema.names]

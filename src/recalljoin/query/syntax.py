@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sqlglot.errors import ParseError, TokenError
+    from collections.abc import Sequence
 
-_MISSING: Final = re.compile(r"Required keyword: '\w+' missing")
+    from sqlglot import Token
+    from sqlglot.errors import ParseError
+
+_MISSING: Final = re.compile(r"Required keyword: '\w+' missing|Expected table name")
 _EXPECTING: Final = re.compile(r"Expect(?:ing|ed) (?P<what>\S+)$")
-_UNCLOSED: Final = re.compile(r"Missing (?P<quote>.) from \d+:(?P<start>\d+)")
+_QUOTES: Final = "'\"`"
+_CLOSED: Final = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+"""Quoted text or a comment from its beginning to its end."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +53,43 @@ class Source:
         )
 
 
-def unexpected(source: Source, error: ParseError) -> str:
-    """Message for text that does not follow the grammar."""
+def unexpected(source: Source, error: ParseError, tokens: Sequence[Token]) -> str:
+    """Message for text that does not follow the grammar.
+
+    sqlglot marks the token it could not use, or the last one when the text ends too early.
+    """
     place = error.errors[0]
-    start, end = place["start"], place["end"]
-    token = source.text[start : end + 1]
+    found = [each for each in tokens if (each.line, each.col) == (place["line"], place["col"])]
+    token = found[0] if found else tokens[-1]
+    start, end = token.start, token.end
+    text = source.text[start : end + 1]
     description = str(place["description"])
     expecting = _EXPECTING.search(description)
-    where = f"after `{token}`" if place["at_end"] else f"before `{token}`"
+    missing = expecting or _MISSING.search(description)
+    at_end = missing and token is tokens[-1]
+    where = f"after `{text}`" if at_end else f"before `{text}`"
     if expecting:
         message = f"`{expecting['what']}` is missing {where}"
-    elif _MISSING.search(description) or place["at_end"]:
+    elif missing:
         message = f"something is missing {where}"
     else:
-        message = f"unexpected `{token}`"
-    if place["at_end"]:
+        message = f"unexpected `{text}`"
+    if at_end:
         start = end = end + 1
     return source.marked(message, start, end)
 
 
-def unclosed(source: Source, error: TokenError) -> str:
-    """Message for text that cannot even be cut into words."""
-    found = _UNCLOSED.search(str(error.__cause__))
-    if found:
-        start = int(found["start"])
-        return source.marked(f"the quote {found['quote']} is not closed", start, start)
-    start = max(source.text.rfind("/*"), 0)
-    return source.marked("the comment is not closed", start, start + 1)
+def unclosed(source: Source) -> str:
+    """Message for text that cannot be cut into words, because a quote or comment is not closed."""
+    at = 0
+    while at < len(source.text):
+        closed = _CLOSED.match(source.text, at)
+        if closed is None and source.text[at] in _QUOTES:
+            return source.marked(f"the quote {source.text[at]} is not closed", at, at)
+        if closed is None and source.text.startswith("/*", at):
+            break
+        at = closed.end() if closed else at + 1
+    else:
+        # Comments nest, so that one may be open although all of them seem to be closed.
+        at = max(source.text.rfind("/*"), 0)
+    return source.marked("the comment is not closed", at, at + 1)

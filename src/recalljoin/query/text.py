@@ -11,24 +11,19 @@ from sqlglot import exp
 from recalljoin.errors import InvalidQuery, InvalidTarget
 from recalljoin.query.binding import Faults, bind, check
 from recalljoin.query.functions import Functions
-from recalljoin.query.grammar import (
-    OUTPUTS,
-    RECALL,
-    WINDOW,
-    RecallClause,
-    Window,
-    parse_statement,
-)
+from recalljoin.query.grammar import parse_statement
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
 from recalljoin.query.scope import find
 from recalljoin.query.spelling import shortened
-from recalljoin.query.trees import TEXT, present, text_of
+from recalljoin.query.trees import present, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from recalljoin.query.durations import TimeUnit
+    from recalljoin.query.grammar import Statement
+    from recalljoin.query.outline import RecallClause, Window
 
 _CLAUSES: Final = {
     "distinct": "DISTINCT",
@@ -127,29 +122,23 @@ class _Reading:
         self._time = time
         self._arrival = arrival
         self._streams: list[Stream] = []
-        self._conditions: list[str] = []
 
-    def read(self, query: exp.Expr, functions: Functions) -> _Draft:
+    def read(self, statement: Statement, functions: Functions) -> _Draft:
+        query = statement.select
         if not isinstance(query, exp.Select):
-            # UNION and its like: anything else does not start with SELECT.
             message = f"a query is one SELECT, got {query.key.upper()}; run its parts one by one"
             raise InvalidQuery(message)
         self._refuse_clauses(query)
-        source = query.args.get("from_")
-        if source is None:
-            self._fault("a query reads streams; write FROM s1 [5 SEC], s2 [5 SEC]")
-        else:
-            self._read_table(source.this)
-        for join in query.args.get("joins") or ():
-            self._read_join(join)
-        where = query.args.get("where")
-        if where is not None:
-            self._conditions.append(where.this.meta[TEXT])
+        tables = self._tables(query)
+        # Where the outline met other tables than the parser, something else is at fault as well.
+        windows = [*statement.windows, *(None for _ in tables)]
+        for table, window in zip(tables, windows, strict=False):
+            self._read_table(table, window)
         return _Draft(
             streams=tuple(self._streams),
-            condition=_conjunction(self._conditions),
-            select=query.expressions[0].meta[OUTPUTS] if query.expressions else "",
-            quality=self._read_quality(query.meta.get(RECALL)),
+            condition=_conjunction(statement.conditions),
+            select=statement.outputs,
+            quality=self._read_quality(statement.recall),
             functions=functions,
         )
 
@@ -162,30 +151,35 @@ class _Reading:
             name = _CLAUSES.get(clause, clause.upper())
             self._fault(f"{name} is not supported; apply it to the result of the join")
 
-    def _read_join(self, join: exp.Join) -> None:
-        kind = " ".join(str(join.args.get(part) or "") for part in ("method", "side", "kind"))
-        if kind.strip() not in {"", "CROSS", "INNER"}:
-            self._fault(f"{kind.strip()} JOIN is not supported; only inner joins are, write JOIN")
-        if join.args.get("using"):
-            self._fault("USING is not supported; write ON s1.a1 = s2.a1")
-        self._read_table(join.this)
-        condition = join.args.get("on")
-        if condition is not None:
-            self._conditions.append(condition.meta[TEXT])
+    def _tables(self, query: exp.Select) -> list[exp.Expr]:
+        source = query.args.get("from_")
+        if source is None:
+            self._fault("a query reads streams; write FROM s1 [5 SEC], s2 [5 SEC]")
+            return []
+        joins = query.args.get("joins") or []
+        for join in joins:
+            kind = " ".join(str(join.args.get(part) or "") for part in ("method", "side", "kind"))
+            if kind.strip() not in {"", "CROSS", "INNER"}:
+                self._fault(
+                    f"{kind.strip()} JOIN is not supported; only inner joins are, write JOIN"
+                )
+            if join.args.get("using"):
+                self._fault("USING is not supported; write ON s1.a1 = s2.a1")
+        return [source.this, *(join.this for join in joins)]
 
-    def _read_table(self, table: exp.Expr) -> None:
-        if not isinstance(table, exp.Table):
-            message = f"`{shortened(text_of(table))}` in FROM: subqueries are not supported"
-            self._fault(message + "; name a stream")
-            return
-        if not isinstance(table.this, exp.Identifier) or set(present(table)) - _TABLE_PARTS:
+    def _read_table(self, table: exp.Expr, window: Window | None) -> None:
+        if (
+            not isinstance(table, exp.Table)
+            or not isinstance(table.this, exp.Identifier)
+            or set(present(table)) - _TABLE_PARTS
+        ):
             message = f"`{shortened(text_of(table))}` in FROM is not supported"
             self._fault(message + "; write `stream [5 SEC] AS alias`")
             return
         if table.args.get("alias") and table.args["alias"].columns:
             self._fault(f"`{shortened(text_of(table))}` in FROM: columns cannot be renamed there")
         source = ".".join(part.name for part in table.parts)
-        self._add_stream(table.alias or table.name, source, table.meta[WINDOW])
+        self._add_stream(table.alias or table.name, source, window)
 
     def _add_stream(self, name: str, source: str, window: Window | None) -> None:
         if window is None:

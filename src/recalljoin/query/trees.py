@@ -18,14 +18,17 @@ def present(node: exp.Expr) -> list[str]:
 
 
 def text_of(node: exp.Expr) -> str:
-    """An expression as it was written, for messages."""
+    """An expression as it was written, or nearly so, for messages."""
     written = str(node.meta.get(TEXT, ""))
     # A comment would swallow the rest of the line that messages put it on.
-    return sql_of(node) if not written or "--" in written or "/*" in written else written
+    if written and "--" not in written and "/*" not in written:
+        return written
+    # Spark spells things most like our users do.
+    return node.sql("spark", comments=False, normalize_functions=False)
 
 
 def sql_of(node: exp.Expr) -> str:
-    """An expression in one spelling, whatever its blanks and comments, for names."""
+    """An expression as SQL that parses to the same, whatever its blanks and comments."""
     return node.sql(comments=False, normalize_functions=False)
 
 
@@ -34,7 +37,7 @@ def names_of(node: exp.Expr) -> list[Name] | None:
     if isinstance(node, exp.Dot):
         front = names_of(node.this)
         back = [node.expression]
-    elif isinstance(node, exp.Column):
+    elif isinstance(node, exp.Column) and not node.args.get("join_mark"):
         front, back = [], node.parts
     else:
         return None

@@ -201,6 +201,20 @@ def test_rounding_is_half_away_from_zero() -> None:
     assert run("round(i, 3)", i=[7]) == [7]
 
 
+def test_rounding_holds_for_any_number_of_digits() -> None:
+    big = 6 * 10**18
+    assert run("round(i, -18)", i=[big, 5]) == [big, 0]
+    assert run("round(i, -19)", i=[big, -big, 4 * 10**18, None]) == [None, None, 0, None]
+    assert run("round(i, -99)", i=[big, 5, None]) == [0, 0, None]
+    assert run("round(d, -8)", d=[Decimal("99999999.99"), Decimal("49999999.99")]) == [10**8, 0]
+    assert run("round(d, -9)", d=[Decimal("99999999.99"), None]) == [0, None]
+    assert run("round(f, -18)", f=[5e18, 4.9e17, INF]) == [5e18, 0.0, INF]
+    assert run("round(f, 15)", f=[0.1, 1e300, -1e300]) == [0.1, 1e300, -1e300]
+    assert run("round(f, 999)", f=[0.1, 1.5, INF, None]) == [0.1, 1.5, INF, None]
+    assert run("round(f, -999)", f=[1e300, -5.0]) == [0.0, 0.0]
+    assert show(run("round(f)", f=[NAN, -0.4, 0.49999999999999994])) == ["nan", "-0.0", "0.0"]
+
+
 def test_functions_of_text() -> None:
     assert run("lower(s)", s=["ÄbC", None]) == ["äbc", None]
     assert run("upper(s)", s=["äbc"]) == ["ÄBC"]
@@ -223,6 +237,7 @@ def test_functions_of_text() -> None:
         ("substr(s, 0, 2)", "ab"),
         ("substring(s, -2)", "cd"),
         ("substring(s, -2, 1)", "c"),
+        ("substring(s, -2, 2)", "cd"),
         ("substring(s, -6, 4)", "ab"),
         ("substring(s, -6, 2)", ""),
         ("substring(s, 9)", ""),
@@ -331,6 +346,8 @@ def test_columns_of_nothing_but_nulls_are_of_any_type() -> None:
     assert run("nothing = i", nothing=nothing, i=[1, None]) == [None, None]
     assert run("nothing = nothing", nothing=nothing) == [None, None]
     assert run("nothing + 1", nothing=nothing) == [None, None]
+    assert bind("t - nothing").type == pa.duration("us")
+    assert bind("t + nothing").type == pa.timestamp("us")
     assert run("lower(nothing)", nothing=nothing) == [None, None]
     assert run("coalesce(nothing, i)", nothing=nothing, i=[1, None]) == [1, None]
     assert run("nothing IN (1, 2)", nothing=nothing) == [None, None]

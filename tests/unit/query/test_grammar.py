@@ -6,22 +6,9 @@ import pytest
 from sqlglot import exp
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query.grammar import (
-    OUTPUTS,
-    RECALL,
-    WINDOW,
-    RecallClause,
-    Window,
-    parse_condition,
-    parse_outputs,
-    parse_statement,
-)
-from recalljoin.query.trees import TEXT
-
-
-def windows(text: str) -> dict[str, Window | None]:
-    tree = parse_statement(text)
-    return {table.alias_or_name: table.meta[WINDOW] for table in tree.find_all(exp.Table)}
+from recalljoin.query.grammar import parse_condition, parse_outputs, parse_statement
+from recalljoin.query.outline import RecallClause, Window
+from recalljoin.query.trees import text_of
 
 
 @pytest.mark.parametrize(
@@ -29,7 +16,9 @@ def windows(text: str) -> dict[str, Window | None]:
     ["orders o [5 SEC]", "orders AS o [5 SEC]", "orders [5 SEC] o", "orders [5 SEC] AS o"],
 )
 def test_the_window_stands_before_or_after_the_alias(stream: str) -> None:
-    assert windows(f"SELECT * FROM {stream}, p [1 s]")["o"] == Window("5 SEC", None)
+    statement = parse_statement(f"SELECT * FROM {stream}, p [1 s]")
+    assert statement.windows == (Window("5 SEC", None), Window("1 s", None))
+    assert statement.select.args["from_"].this.alias == "o"
 
 
 @pytest.mark.parametrize(
@@ -47,11 +36,20 @@ def test_the_window_stands_before_or_after_the_alias(stream: str) -> None:
     ],
 )
 def test_windows_have_several_spellings(bracket: str, window: Window) -> None:
-    assert windows(f"SELECT * FROM a{bracket}, b [1 s]")["a"] == window
+    assert parse_statement(f"SELECT * FROM a{bracket}, b [1 s]").windows[0] == window
 
 
 def test_a_stream_may_come_without_window_here() -> None:
-    assert windows("SELECT * FROM a, b [1 s]") == {"a": None, "b": Window("1 s", None)}
+    assert parse_statement("SELECT * FROM a, b [1 s]").windows == (None, Window("1 s", None))
+
+
+def test_windows_find_their_stream_through_all_kinds_of_joins() -> None:
+    statement = parse_statement(
+        "SELECT a.x IS DISTINCT FROM b.x FROM a [1 s] JOIN b ON left(a.x, 3) = b.x AND a.l[1] = 2 "
+        "LEFT JOIN c [3 s] ON a.join = c.limit, d [4 s] CROSS JOIN e [5 s] WHERE a.l[2] = 1"
+    )
+    lengths = [window and window.duration for window in statement.windows]
+    assert lengths == ["1 s", None, "3 s", "4 s", "5 s"]
 
 
 @pytest.mark.parametrize(
@@ -72,39 +70,88 @@ def test_a_stream_may_come_without_window_here() -> None:
 )
 @pytest.mark.parametrize("where", ["", "WHERE a.x = b.x "])
 def test_the_recall_closes_the_query(where: str, clause: str, found: RecallClause | None) -> None:
-    tree = parse_statement(f"SELECT * FROM a [1 s], b [1 s] {where}{clause}")
-    assert tree.meta.get(RECALL) == found
+    assert parse_statement(f"SELECT * FROM a [1 s], b [1 s] {where}{clause}").recall == found
 
 
 def test_text_and_comments_keep_brackets_and_keywords_to_themselves() -> None:
-    tree = parse_statement(
+    statement = parse_statement(
         "SELECT * FROM a [1 s], -- [9 s] WITH RECALL 0.1\n"
-        "b [2 s] WHERE a.x = '[5 SEC] WITH RECALL 0.5' /* WITH RECALL */ AND b.`y [3 s]` = 1"
+        "b [2 s] WHERE a.x = '[5 SEC] WITH RECALL 0.5' /* WITH RECALL */ AND b.`y [3 s]` = 1 "
+        'AND "with"."recall" = 2'
     )
-    assert [t.meta[WINDOW].duration for t in tree.find_all(exp.Table)] == ["1 s", "2 s"]
-    assert RECALL not in tree.meta
-    assert next(tree.find_all(exp.Literal)).this == "[5 SEC] WITH RECALL 0.5"
+    assert statement.windows == (Window("1 s", None), Window("2 s", None))
+    assert statement.recall is None
+    assert "[5 SEC] WITH RECALL 0.5" in [
+        literal.this for literal in statement.select.find_all(exp.Literal)
+    ]
 
 
 def test_conditions_and_outputs_keep_the_text_they_were_read_from() -> None:
-    tree = parse_statement(
-        "SELECT a.x,  b.y AS Y FROM a [1 s] JOIN b [1 s] ON a.x=b.x OR (a.z) WHERE  a.x  !=  2;"
+    statement = parse_statement(
+        "SELECT a.x,  b.y AS Y FROM a [1 s] JOIN b [1 s] ON a.x=b.x OR (a.z) "
+        "INNER JOIN c [1 s] ON c.x = a.x WHERE  a.x  !=  2 -- two\n WITH RECALL 0.9;"
     )
-    assert tree.expressions[0].meta[OUTPUTS] == "a.x,  b.y AS Y"
-    assert tree.args["joins"][0].args["on"].meta[TEXT] == "a.x=b.x OR (a.z)"
-    assert tree.args["where"].this.meta[TEXT] == "a.x  !=  2"
+    assert statement.outputs == "a.x,  b.y AS Y"
+    assert statement.conditions == ("a.x=b.x OR (a.z)", "c.x = a.x", "a.x  !=  2")
 
 
-def test_a_subquery_does_not_overwrite_the_text_of_the_outputs() -> None:
-    tree = parse_statement("SELECT a.x FROM a [1 s] WHERE EXISTS (SELECT 1)")
-    assert tree.expressions[0].meta[OUTPUTS] == "a.x"
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("window = 3 AND offset = 4", "window = 3 AND offset = 4"),
+        ("a.limit = 3", "a.limit = 3"),
+        ("left = right", '"left" = "right"'),
+        ("(limit) = 3 OR left(a.x, 1) = 'y'", "(limit) = 3 OR left(a.x, 1) = 'y'"),
+    ],
+)
+def test_keywords_may_be_names_of_columns(condition: str, text: str) -> None:
+    statement = parse_statement(f"SELECT * FROM a [1 s] JOIN b [1 s] ON {condition}")
+    (kept,) = statement.conditions
+    assert parse_condition(kept) == statement.select.args["joins"][0].args["on"]
+    assert kept.replace('"', "") == text.replace('"', "")
+
+
+def test_messages_quote_what_was_written() -> None:
+    tree = parse_condition(
+        "a.x=1 AND   b.y BETWEEN 1 AND 2 and CASE WHEN a.b AND a.c THEN TRUE END"
+    )
+    parts = [tree.this.this, tree.this.expression, tree.expression]
+    assert [text_of(part) for part in parts] == [
+        "a.x=1",
+        "b.y BETWEEN 1 AND 2",
+        "CASE WHEN a.b AND a.c THEN TRUE END",
+    ]
+    assert [text_of(part) for part in parse_outputs("a.x+1,  f( a.y, 2 )")] == [
+        "a.x+1",
+        "f( a.y, 2 )",
+    ]
+    assert text_of(parse_condition("a.x = 1 -- one\n OR a.y = 2")) == "a.x = 1 OR a.y = 2"
 
 
 def test_functions_stay_plain_names_with_arguments() -> None:
-    for name in ("dist", "levenshtein", "extract", "date_diff", "Position"):
+    names = ("dist", "levenshtein", "extract", "date_diff", "Position", "show", "overwrite", "abs")
+    for name in (*names, "left", "date", "floor", "any_value", '"abs"', "replace"):
         call = parse_condition(f"{name}(a.x, b.y)")
         assert isinstance(call, exp.Anonymous)
-        assert call.name == name
+        assert call.name == name.strip('"')
+        assert call.sql(normalize_functions=False) == f"{call.name}(a.x, b.y)"
+
+
+def test_calls_with_a_grammar_of_their_own_are_parsed_by_it() -> None:
+    kinds = {
+        "CAST(a.x AS DECIMAL(5, 2)) = 1": exp.Cast,
+        "a.x::DECIMAL(5, 2) = 1": exp.Cast,
+        "SUBSTRING(a.x FROM 2 FOR 3) = 'x'": exp.Substring,
+        "TRIM(BOTH 'x' FROM a.x) = 'x'": exp.Trim,
+        "IF (a.b, 1, 2) = 1": exp.If,
+        "a.x IN (1, 2)": exp.In,
+        "NOT (a.b)": exp.Not,
+        "EXISTS (SELECT 1)": exp.Exists,
+    }
+    for text, kind in kinds.items():
+        tree = parse_condition(text)
+        assert tree.find(kind) is not None, text
+        assert tree.find(exp.Anonymous) is None, text
 
 
 @pytest.mark.parametrize(
@@ -168,23 +215,45 @@ def test_functions_stay_plain_names_with_arguments() -> None:
         ),
         (
             "SELECT * FROM s1 [5 s] WITH RECALL 0.9 OVER 1 MIN OVER 2 MIN",
-            "syntax error in the query, line 1, column 51: `OVER` is written twice; "
+            "syntax error in the query, line 1, column 51: this is written twice; "
             "keep one of the two\n"
             "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 OVER 1 MIN OVER 2 MIN\n"
             "                                                      ^^^^",
         ),
         (
             "SELECT * FROM s1 [5 s] WITH RECALL 0.9 BELOW 1",
-            "syntax error in the query, line 1, column 40: unexpected `BELOW`\n"
+            "syntax error in the query, line 1, column 40: unexpected `BELOW`: "
+            "WITH RECALL closes the query\n"
             "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 BELOW 1\n"
             "                                           ^^^^^",
         ),
         (
             "SELECT * FROM s1 [5 s] WITH RECALL 0.9 WITH RECALL 0.8",
-            "syntax error in the query, line 1, column 45: `WITH RECALL` is written twice; "
-            "keep one of the two\n"
+            "syntax error in the query, line 1, column 40: unexpected `WITH`: "
+            "WITH RECALL closes the query\n"
             "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 WITH RECALL 0.8\n"
-            "                                                ^^^^^^",
+            "                                           ^^^^",
+        ),
+        (
+            "SELECT * FROM s1 [5 s] s2 [5 s]",
+            "syntax error in the query, line 1, column 27: a stream has one window; "
+            "a comma may be missing\n"
+            "    SELECT * FROM s1 [5 s] s2 [5 s]\n"
+            "                              ^",
+        ),
+        (
+            "SELECT * FROM (SELECT * FROM x [1 s]) q, b [1 s]",
+            "syntax error in the query, line 1, column 16: a query has one SELECT; "
+            "join the stream instead\n"
+            "    SELECT * FROM (SELECT * FROM x [1 s]) q, b [1 s]\n"
+            "                   ^^^^^^",
+        ),
+        (
+            "SELECT 1 UNION SELECT 2",
+            "syntax error in the query, line 1, column 16: a query has one SELECT; "
+            "join the stream instead\n"
+            "    SELECT 1 UNION SELECT 2\n"
+            "                   ^^^^^^",
         ),
         (
             "selct * from a",
@@ -221,6 +290,18 @@ def test_functions_stay_plain_names_with_arguments() -> None:
             "                                      ^",
         ),
         (
+            "SELECT 'it''s', \"q\" -- don't\n, `x FROM a",
+            "syntax error in the query, line 2, column 3: the quote ` is not closed\n"
+            "    , `x FROM a\n"
+            "      ^",
+        ),
+        (
+            "SELECT /* /* */ * FROM a",
+            "syntax error in the query, line 1, column 11: the comment is not closed\n"
+            "    SELECT /* /* */ * FROM a\n"
+            "              ^^",
+        ),
+        (
             "SELECT * /* all FROM a",
             "syntax error in the query, line 1, column 10: the comment is not closed\n"
             "    SELECT * /* all FROM a\n"
@@ -229,7 +310,10 @@ def test_functions_stay_plain_names_with_arguments() -> None:
         ("  ", "the query is empty; write it out or leave it away"),
         (
             "SELECT * FROM a [1 s]; SELECT * FROM b [1 s]",
-            "the query holds 2 statements; write one at a time",
+            "syntax error in the query, line 1, column 22: another statement begins here; "
+            "write one at a time\n"
+            "    SELECT * FROM a [1 s]; SELECT * FROM b [1 s]\n"
+            "                         ^",
         ),
         (
             "SELECT * FROM a [1 s] WHERE " + "(" * 2000 + "TRUE" + ")" * 2000,

@@ -69,7 +69,7 @@ UNSUPPORTED = (
         ),
         (
             "substring(a.s, 1.5) = 'x'",
-            "`substring(a.s, 1.5)`: it takes a whole number here, got double",
+            "`SUBSTRING(a.s, 1.5)`: it takes a whole number here, got double",
         ),
         ("round(a.f, a.i) = 1", "`round(a.f, a.i)`: the number of digits must be a constant"),
         (
@@ -180,6 +180,7 @@ UNSUPPORTED = (
         ("a.s LIKE b.s", "the pattern of LIKE must be a constant, such as 'a%'"),
         ("a.s LIKE 'x' ESCAPE '!!'", "ESCAPE takes one character, such as '!'"),
         # Constructs.
+        ("a.i IN ()", "IN takes at least one value, such as IN (1, 2)"),
         ("EXISTS (SELECT 1)", "subqueries are not supported; join the stream instead"),
         ("a.i IN (SELECT 1)", "subqueries are not supported; join the stream instead"),
         ("a.i = (SELECT 1)", "subqueries are not supported; join the stream instead"),
@@ -188,7 +189,7 @@ UNSUPPORTED = (
         ("a.* = 1", f"`a.*` {UNSUPPORTED}"),
         ("a.i BETWEEN SYMMETRIC 2 AND 1", f"`a.i BETWEEN SYMMETRIC 2 AND 1` {UNSUPPORTED}"),
         ("(a.i, a.f) = a.f", f"`(a.i, a.f)` {UNSUPPORTED}"),
-        ("CURRENT_TIMESTAMP > a.t", f"`CURRENT_TIMESTAMP` {UNSUPPORTED}"),
+        ("CURRENT_TIMESTAMP > a.t", f"`CURRENT_TIMESTAMP()` {UNSUPPORTED}"),
         ("a.i = ?", f"`?` {UNSUPPORTED}"),
         ("a.s COLLATE x = 'x'", f"`a.s COLLATE x` {UNSUPPORTED}"),
         ("INTERVAL a.i SECOND > a.t - b.t", f"`INTERVAL a.i SECOND` {UNSUPPORTED}"),

@@ -76,6 +76,10 @@ def test_every_share_above_zero_is_a_target(recall: float) -> None:
     assert Quality(recall=recall).recall == recall
 
 
+def test_a_period_of_one_interval_is_a_target() -> None:
+    assert Quality(period="1 s", interval="1 s").period == "1 s"
+
+
 def bound(quality: Quality, unit: TimeUnit, *windows: int) -> BoundQuality | list[str]:
     faults: list[str] = []
     found = bind_quality(quality, windows or (5 * SECOND,), unit, faults)

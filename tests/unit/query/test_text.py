@@ -156,8 +156,12 @@ def test_a_wrong_target_alone_is_an_invalid_target() -> None:
             "USING is not supported; write ON s1.a1 = s2.a1",
         ),
         (
-            "SELECT * FROM (SELECT * FROM x) AS q, a [1 s], b [1 s]",
-            "`(SELECT * FROM x) AS q` in FROM: subqueries are not supported; name a stream",
+            "SELECT * FROM (x) AS q, a [1 s], b [1 s]",
+            "`(x) AS q` in FROM is not supported; write `stream [5 SEC] AS alias`",
+        ),
+        (
+            "SELECT * FROM a [1 s] JOIN b [1 s] JOIN c [1 s] ON TRUE ON a.x = d.x, d [1 s]",
+            "`b JOIN c ON TRUE` in FROM is not supported; write `stream [5 SEC] AS alias`",
         ),
         (
             "SELECT * FROM range(5) [1 s], a [1 s], b [1 s]",
@@ -185,7 +189,7 @@ def test_a_query_without_streams_says_where_they_belong() -> None:
 
 
 def test_a_union_is_no_query() -> None:
-    assert faults("SELECT 1 UNION SELECT 2") == (
+    assert faults("SELECT 1 UNION TABLE x") == (
         "a query is one SELECT, got UNION; run its parts one by one",
     )
 

@@ -27,6 +27,7 @@ from recalljoin.query.kernels.arrays import (
     numbers_of,
     rows,
 )
+from recalljoin.query.kernels.rounding import round_half_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,9 +67,10 @@ def _modulo(call: Call, args: Sequence[Value]) -> Any:
         return _decimal_modulo(call, args)
     dividend, divisor = (numbers_of(arg) for arg in args)
     by_zero = np.equal(divisor, 0)
+    dtype = np.float64 if pt.is_floating(call.type) else np.int64
     with np.errstate(invalid="ignore"):
         remainder = np.fmod(dividend, np.where(by_zero, 1, divisor))
-    result = null_with(remainder.astype(call.type.to_pandas_dtype(), copy=False), args)
+    result = null_with(remainder.astype(dtype, copy=False), args)
     return null_where(pc.equal(args[1], pa.scalar(0, args[1].type)), result)
 
 
@@ -100,17 +102,6 @@ def _sign(call: Call, args: Sequence[Value]) -> Any:
     return pc.sign(args[0]).cast(call.type)
 
 
-def _round(call: Call, args: Sequence[Value]) -> Any:
-    digits = args[1].as_py()
-    if pt.is_decimal(call.type):
-        digits = min(digits, call.type.scale)
-
-    def rounded(array: pa.Array) -> Any:
-        return pc.round(array, ndigits=digits, round_mode="half_towards_infinity")
-
-    return null_where_impossible(rounded, args[0])
-
-
 def _unary(function: Callable[..., Any]) -> Kernel:
     return lambda _call, args: null_where_impossible(function, args[0])
 
@@ -133,7 +124,7 @@ ARITHMETIC_KERNELS: dict[str, Kernel] = {
     "exp": _unary(pc.exp),
     "ln": _ln,
     "sign": _sign,
-    "round": _round,
+    "round": lambda _call, args: round_half_away(args[0], args[1].as_py()),
     "floor": _whole(pc.floor),
     "ceil": _whole(pc.ceil),
 }

@@ -59,19 +59,12 @@ def _on_complete(user: UserFunction, arrays: Sequence[pa.Array], length: int) ->
         return pa.nulls(0, user.returns)
     if user.scalar:
         return _per_row(user, arrays, length)
-    given = [_to_numpy(array) for array in arrays]
+    given = [array.to_numpy(zero_copy_only=False) for array in arrays]
     try:
         result = user.function(*given)
     except Exception as error:
         raise FunctionError(_failure(user, error)) from error
     return _checked(user, result, length)
-
-
-def _to_numpy(array: pa.Array) -> Any:
-    values = array.to_numpy(zero_copy_only=False)
-    # Arrow's own memory is shared by other expressions: a function that writes gets an error.
-    values.flags.writeable = False
-    return values
 
 
 def _per_row(user: UserFunction, arrays: Sequence[pa.Array], length: int) -> Any:
