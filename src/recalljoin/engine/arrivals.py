@@ -18,7 +18,7 @@ from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -45,6 +45,8 @@ class Arrivals:
     ts: Int64s
     arrival: Int64s | None = None
     """Arrival time or position of each tuple, if the input says it."""
+    arrival_units: int = 1
+    """How many units of ``arrival`` make one of the query's."""
     refused: Mapping[tuple[str, str], pa.Table] = field(default_factory=dict)
     """Rows that cannot take part, by stream and reason."""
 
@@ -62,7 +64,9 @@ class Arrivals:
             tables.append(table.slice(first, len(rows)))
             shifted[stream == s] -= first
         arrival = None if self.arrival is None else self.arrival[begin:end]
-        return Arrivals(tuple(tables), stream, shifted, self.ts[begin:end], arrival)
+        return Arrivals(
+            tuple(tables), stream, shifted, self.ts[begin:end], arrival, self.arrival_units
+        )
 
 
 def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
@@ -85,8 +89,10 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         table, ts = _accept(stream, tables[stream.name], query.unit, refused)
         accepted.append(table)
         times.append(ts)
+    arrival_unit = _arrival_unit(query)
     positions = [
-        _positions(stream, table) for stream, table in zip(query.streams, accepted, strict=True)
+        _positions(stream, table, query.unit, arrival_unit)
+        for stream, table in zip(query.streams, accepted, strict=True)
     ]
     known = [stream.arrival is not None for stream in query.streams]
     if any(known) and not all(known):
@@ -114,12 +120,16 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         renumbered,
         np.concatenate(times)[order],
         arrival[order] if all(known) else None,
+        _PER_SECOND[arrival_unit] // _PER_SECOND[query.unit],
         refused,
     )
 
 
 def ticks_of(arrivals: Arrivals, length: int) -> Int64s:
-    """Number of each tuple's tick, counted from the first arrival of all inputs."""
+    """Number of each tuple's tick, counted from the first arrival of all inputs.
+
+    ``length`` is in the query's unit.
+    """
     if arrivals.arrival is None:
         message = "ticks are slices of arrival time, so every stream needs an `arrival` column"
         raise InvalidSetting(message)
@@ -127,7 +137,8 @@ def ticks_of(arrivals: Arrivals, length: int) -> Int64s:
         message = f"`tick` must be positive, got {length!r}"
         raise InvalidSetting(message)
     first = arrivals.arrival[0] if len(arrivals) else 0
-    return (arrivals.arrival - first) // length
+    ticks: Int64s = (arrivals.arrival - first) // (length * arrivals.arrival_units)
+    return ticks
 
 
 def _accept(
@@ -135,7 +146,7 @@ def _accept(
 ) -> tuple[pa.Table, Int64s]:
     """Usable rows and their times; the others go to ``refused``."""
     ts, known = times_of(table.column(stream.time), unit)
-    in_range = known & (np.abs(ts) <= MAX_TIME)
+    in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
     if in_range.all():
         return table, ts
     for reason, faulty in ((NULL_TIME, ~known), (TIME_OUT_OF_RANGE, known & ~in_range)):
@@ -157,32 +168,37 @@ def times_of(column: pa.ChunkedArray, unit: str) -> tuple[Int64s, NDArray[np.boo
         factor = _PER_SECOND[unit] // _PER_SECOND[kind.unit]
         values = column.cast(pa.int64())
     elif pt.is_uint64(kind):
-        values = pc.if_else(pc.less_equal(column, MAX_TIME), column, None)
+        values = pc.if_else(pc.less_equal(column, pa.scalar(MAX_TIME, pa.uint64())), column, None)
     numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
     if pt.is_uint64(kind):
         numbers = np.where(
             np.asarray(values.is_valid()) | ~known, numbers, np.iinfo(np.int64).min + 1
         )
     if factor > 1:
-        fits = np.abs(numbers) <= MAX_TIME // factor
+        limit = MAX_TIME // factor
+        fits = (numbers >= -limit) & (numbers <= limit)
         numbers = np.where(fits, numbers * np.where(fits, factor, 0), np.iinfo(np.int64).min + 1)
     return np.asarray(numbers, dtype=np.int64), known
 
 
-def _positions(stream: BoundStream, table: pa.Table) -> Int64s:
+def _arrival_unit(query: BoundQuery) -> str:
+    """The finest unit among the query's and those of arrival columns that are timestamps."""
+    units = {query.unit}
+    for stream in query.streams:
+        kind = None if stream.arrival is None else stream.schema.field(stream.arrival).type
+        if kind is not None and pt.is_timestamp(kind):
+            units.add(kind.unit)
+    return max(units, key=lambda unit: _PER_SECOND[unit])
+
+
+def _positions(stream: BoundStream, table: pa.Table, unit: str, arrival_unit: str) -> Int64s:
+    """Times of arrival; integers count in the query's unit."""
     if stream.arrival is None:
         return np.arange(table.num_rows)
     column = table.column(stream.arrival)
     if column.null_count:
-        message = (
-            f"`arrival` of stream `{stream.name}` must not be null; column {stream.arrival!r} is"
-        )
+        message = f"`arrival` of `{stream.name}` must not be null; column {stream.arrival!r} is"
         raise InvalidSetting(message)
-    if pt.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
-
-
-def concatenated(parts: Sequence[Int64s]) -> Int64s:
-    """All parts one after another."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    own = column.type.unit if pt.is_timestamp(column.type) else unit
+    numbers = column.cast(pa.int64()).to_numpy()
+    return np.asarray(numbers * (_PER_SECOND[arrival_unit] // _PER_SECOND[own]), dtype=np.int64)

@@ -123,7 +123,9 @@ class Intake:
             numbers = leaf.fill_null(0).to_numpy(zero_copy_only=False)
             values[v] = numbers
             if pa.types.is_integer(leaf.type):
-                exact &= bool((np.abs(values[v]) <= self.limit).all())
+                # On the integers: as floating-point numbers they would already be rounded.
+                limit = int(self.limit)
+                exact &= bool(((numbers >= -limit) & (numbers <= limit)).all())
         return Taken(codes, values, joinable, exact)
 
 

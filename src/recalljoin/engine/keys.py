@@ -51,9 +51,7 @@ class KeyCodes:
         encoded = values.dictionary_encode()
         codes = self.interned.encode(_as_bytes(encoded.dictionary))
         places = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        if not len(codes):
-            return np.zeros(len(values), dtype=np.int64), known
-        return codes[places], known
+        return np.where(known, codes[places], 0) if len(codes) else places * 0, known
 
     def needs_sweep(self, n_in_use: int) -> bool:
         """Whether most entries belong to no tuple any more."""

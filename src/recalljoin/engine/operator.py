@@ -151,10 +151,14 @@ class JoinOperator:
             self.windows.forget(int(part.now[-1]))
         return _joined(parts)
 
+    def expect_base(self, base: Int64s) -> None:
+        """Base times of tuples in the windows, which bound the slack of results to come."""
+        self._largest_base = max(self._largest_base, int(base.max(initial=self._largest_base)))
+
     def _make_room(self, part: Sequence) -> None:
         self.windows.make_room(np.bincount(part.stream, minlength=self.plan.m))
         if self.granularity and len(part.ts):
-            self._largest_base = max(self._largest_base, int(part.base.max()))
+            self.expect_base(part.base)
             spread = max(0, self._largest_base - int(part.ts.min()))
             wanted = min(MAX_BINS, spread // self.granularity + 2)
             missing = wanted - self.slack.shape[1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
+from recalljoin.engine.payload import without_views
 from recalljoin.query import BoundQuery, columns, evaluate
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ class Output:
         self.query = query
         self.time_type = _time_type(query)
         if query.select is None:
-            fields = [pa.field(s.name, pa.struct(list(s.schema))) for s in query.streams]
+            fields = [
+                pa.field(s.name, pa.struct(list(without_views(s.schema)))) for s in query.streams
+            ]
         else:
             fields = [pa.field(column.name, column.expression.type) for column in query.select]
         self.schema = pa.schema([*fields, pa.field(RESULT_TIME, self.time_type)])

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
 
 
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with columns of view types as plain ones: rows of views cannot be taken out."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+
+
 class Payload:
     """Rows of one stream.
 
@@ -25,7 +31,7 @@ class Payload:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+        self.schema = without_views(schema)
         self.first = 0
         """Number of the oldest row kept."""
         self.end = 0
@@ -40,7 +46,10 @@ class Payload:
     def append(self, table: pa.Table) -> None:
         """Add rows; the table has the schema's columns, perhaps among others."""
         self.end += table.num_rows
-        chosen = table.select(self.schema.names).combine_chunks()
+        chosen = table.select(self.schema.names)
+        if chosen.schema.types != self.schema.types:
+            chosen = chosen.cast(self.schema)
+        chosen = chosen.combine_chunks()
         self._batches.extend(batch for batch in chosen.to_batches() if batch.num_rows)
         # Like the carry of a binary counter: a batch is copied O(log n) times in all.
         while len(self._batches) > 1 and (

@@ -136,8 +136,8 @@ class Pending(NamedTuple):
 
     def extended(self, other: Pending) -> Pending:
         """These and others after them."""
-        columns: list[Any] = [np.concatenate(p, axis=-1) for p in zip(self, other, strict=True)]
-        return Pending(*columns)
+        pairs: list[Any] = list(zip(self, other, strict=True))
+        return Pending(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
     def taken(self, ids: Int64s) -> Pending:
         """Those with the given numbers."""
@@ -392,14 +392,22 @@ class Pipeline:
             self._next_forget = n_rows + n_rows // 2 + 4096
         for c, keys in enumerate(self.intake.keys):
             if keys.needs_sweep(in_use + len(self.pending.ts)):
-                windows = self.operator.windows
-                kept = [
-                    windows.codes_at(windows.places_of(s))[c]
-                    for s in range(self.m)
-                    if s in self.query.classes[c].members
-                ]
-                mine = np.isin(self.pending.stream, list(self.query.classes[c].members))
-                keys.sweep(np.concatenate([*kept, self.pending.codes[c, mine]]))
+                keys.sweep(self._codes_in_use(c))
+
+    def _codes_in_use(self, c: int) -> Int64s:
+        """Codes of one class that tuples in buffers and windows still have.
+
+        A tuple that can be in no result may have no key, and its code means nothing.
+        """
+        windows = self.operator.windows
+        members = list(self.query.classes[c].members)
+        waiting = np.isin(self.pending.stream, members) & self.pending.joinable
+        codes = [self.pending.codes[c, waiting]]
+        for s in members:
+            places = windows.places_of(s)
+            joinable = windows.joinable_at(np.full(len(places), s, dtype=np.int8), places)
+            codes.append(windows.codes_at(places[joinable])[c])
+        return np.concatenate(codes)
 
     def _forget_rows(self) -> None:
         """Drop payload older than the oldest tuple that waits or is in a window."""

@@ -267,7 +267,9 @@ class _Assembler:
     def _compute(self, node: Node) -> tuple[int, int]:
         if node.leaf is not None:
             if self.scanned is None:
-                register = self._register()
+                # All leaves are gathered before the first instruction, so none may use a register
+                # that an instruction has given up.
+                register = self._new_register()
                 self.gathers.append((register, node.leaf.stream, node.leaf.column))
                 return REGISTER, register
             if node.leaf.stream == self.scanned:
@@ -295,8 +297,9 @@ class _Assembler:
         return REGISTER, register
 
     def _register(self) -> int:
-        if self.free:
-            return self.free.pop()
+        return self.free.pop() if self.free else self._new_register()
+
+    def _new_register(self) -> int:
         self.n_registers += 1
         return self.n_registers - 1
 

@@ -61,11 +61,14 @@ class Progress:
         k
             Slack in force in each tick.
         idle
-            ``[tick, stream]``: streams that no longer hold the others back.
+            ``[tick, stream]``: streams that no longer hold the others back, until the tick in
+            which they return.
         """
         first = self.local_times[np.newaxis]
         local = np.maximum.accumulate(np.concatenate((first, marks)), axis=0)
-        counted = local[1:] if idle is None else np.where(idle, FOREVER, local[1:])
+        # A stream that has a tuple in the tick has returned.
+        absent = np.zeros_like(marks, dtype=np.bool_) if idle is None else idle & (marks == NEVER)
+        counted = np.where(absent, FOREVER, local[1:])
         slowest = counted.min(axis=1, initial=FOREVER)
         # With every stream idle there is no slowest one, and the base time stands still.
         slowest[slowest == FOREVER] = NEVER

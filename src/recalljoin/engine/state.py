@@ -93,7 +93,10 @@ def _identity(query: BoundQuery, settings: EngineSettings) -> str:
     classes = [sorted((s, repr(e)) for s, e in c.members.items()) for c in query.classes]
     residual = [repr(conjunct.expression) for conjunct in query.residual]
     schemas = [str(s.schema.remove_metadata()) for s in query.streams]
-    return f"{streams}; {classes}; {residual}; {settings}; {query.counts_only}; {schemas}"
+    outputs = query.select if query.select is None else [o.name for o in query.select]
+    return (
+        f"{streams}; {classes}; {residual}; {outputs}; {settings}; {query.counts_only}; {schemas}"
+    )
 
 
 def _to_ipc(table: pa.Table) -> pa.Buffer:
@@ -103,12 +106,16 @@ def _to_ipc(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _parts_of(content: pa.Buffer | bytes) -> dict[str, pa.Table]:
+def _from_ipc(content: pa.Buffer | bytes) -> pa.Table:
     try:
-        outer = pa.ipc.open_stream(content).read_all()
-    except pa.ArrowInvalid as error:
-        message = f"this is not a snapshot of a join: {error}"
+        return pa.ipc.open_stream(content).read_all()
+    except (pa.ArrowException, OSError) as error:
+        message = f"this is not a snapshot of a join, or it is damaged: {error}"
         raise StateVersionError(message) from error
+
+
+def _parts_of(content: pa.Buffer | bytes) -> dict[str, pa.Table]:
+    outer = _from_ipc(content)
     version = (outer.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
     if version != str(VERSION):
         message = (
@@ -117,7 +124,7 @@ def _parts_of(content: pa.Buffer | bytes) -> dict[str, pa.Table]:
         )
         raise StateVersionError(message)
     return {
-        name: pa.ipc.open_stream(part.as_buffer()).read_all()
+        name: _from_ipc(part.as_buffer())
         for name, part in zip(outer["part"].to_pylist(), outer["content"], strict=True)
     }
 
@@ -214,6 +221,7 @@ def _restore_kept(pipeline: Pipeline, table: pa.Table, new_codes: dict[int, Int6
         windows.late,
         windows.sizes,
     )
+    pipeline.operator.expect_base(sequence.base)
     windows.values[:, cells] = values
     windows.times[cells] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
 

@@ -1,0 +1,254 @@
+"""One operator instance under a policy, on recorded arrivals.
+
+The recording is cut at the adaptation points. What lies between two of them goes through the
+pipeline at once, with the K in force; then recall is measured, the policy looks at the profile of
+the interval and chooses the next K.
+
+    boundaries      |         |         |            the clock, max iT, reaches start + n L
+    arrivals   . . . . . . . . . . . . . . . . .
+    slices     [ - - - K0 - - ][ - K1 - ][ - K2 -    the tuple that reaches it is still in the old
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from recalljoin.engine import EngineSettings, Pipeline, drain
+from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.arrived import no_clocks
+from recalljoin.quality.latency import LatencyMeter
+from recalljoin.quality.policy import ArrivalPolicy
+from recalljoin.quality.profile import profile_of
+from recalljoin.quality.recall import Timeline, recall_against
+from recalljoin.quality.record import RunRecord
+from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
+
+if TYPE_CHECKING:
+    from recalljoin.engine import Arrivals, Step
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.policy import BufferSizePolicy
+    from recalljoin.quality.settings import PolicySettings
+    from recalljoin.query import BoundQuery
+
+
+def true_results(query: BoundQuery, arrivals: Arrivals) -> Timeline:
+    """All true results by their time: one run that waits for the end of the input."""
+    pipeline = Pipeline(query, EngineSettings(rows=False, lost=False))
+    drain(pipeline.push(arrivals, k=MAX_TIME))
+    _, step = drain(pipeline.flush())
+    assert not step.late.any()
+    return Timeline.of(step.ts, step.n_join)
+
+
+def run_adaptive(
+    query: BoundQuery,
+    arrivals: Arrivals,
+    policy: BufferSizePolicy,
+    settings: PolicySettings,
+    *,
+    arrival: Literal["tuple", "tick"] = "tuple",
+    tick: int | None = None,
+    truth: Timeline | None = None,
+    clock: Int64s | None = None,
+    slack: bool = True,
+    retention: int | None = None,
+) -> RunRecord:
+    """Run a policy over recorded arrivals and record how it went.
+
+    Parameters
+    ----------
+    query
+        What to join; results are counted, not produced.
+    arrivals
+        The whole input.
+    policy
+        Chooses K; it must be new.
+    settings
+        Target, period and interval, as the policy has them.
+    arrival, tick
+        Tuples come one by one, or in ticks of that length on the arrival column.
+    truth
+        True results, if they are known. Otherwise they are those produced and those counted as
+        lost by the end of the run: the same, unless tuples came beyond the retention horizon.
+    clock
+        When each tuple arrived, for latencies; by default the largest timestamp so far is.
+    slack
+        Keep the histogram of required slack even if the policy does not ask for it. Without it
+        a run is faster, and latencies count from the trigger's arrival instead of the last
+        member's.
+    retention
+        How long tuples are remembered after they have left their window, to count what is lost
+        with tuples that come even later. By default as long as the period: recall is then
+        measured well even where delays are longer than windows.
+    """
+    with_slack = slack or policy.uses_slack
+    if retention is None:
+        retention = max(settings.period, *settings.windows)
+    pipeline = Pipeline(
+        query,
+        EngineSettings(
+            arrival=arrival,
+            rows=False,
+            granularity=settings.granularity if with_slack else 0,
+            retention=retention,
+        ),
+    )
+    source: Replay
+    if arrival == "tuple":
+        source = TupleReplay(pipeline, arrivals, clock)
+    else:
+        if tick is None:
+            message = "`tick` must be given when tuples arrive in ticks"
+            raise InvalidSetting(message)
+        source = TickReplay(pipeline, arrivals, clock, tick)
+    return _run(source, policy, settings, truth)
+
+
+def adaptation_points(latest: Int64s, *, start: int, interval: int) -> Int64s:
+    """Where the clock reaches a boundary ``start + n * interval``, one or several at once.
+
+    Returns the number of steps done when it is time to adapt, for each time.
+
+    Examples
+    --------
+    Boundaries are at 10, 20, ...; the clock leaps over two of them.
+
+    >>> adaptation_points(np.array([0, 9, 10, 11, 45, 50]), start=0, interval=10)
+    array([3, 5, 6])
+    """
+    boundary = (latest - start) // interval
+    reached = np.concatenate((boundary[:1] > 0, boundary[1:] > np.maximum(boundary[:-1], 0)))
+    return np.flatnonzero(reached) + 1
+
+
+@dataclass
+class _Log:
+    """What is noted down during a run."""
+
+    n_in_order: int = 0
+    n_late: int = 0
+    n_beyond: int = 0
+
+    def __post_init__(self) -> None:
+        self.produced_ts: list[Int64s] = []
+        self.produced_n: list[Int64s] = []
+        self.lost_ts: list[Int64s] = []
+        self.lost_n: list[Int64s] = []
+
+    def observe(self, step: Step) -> None:
+        in_order = ~step.late
+        self.produced_ts.append(step.ts[in_order])
+        self.produced_n.append(step.n_join[in_order])
+        self.lost_ts.append(step.lost_ts)
+        self.lost_n.append(step.lost_n)
+        self.n_in_order += len(self.produced_ts[-1])
+        self.n_late += step.n_late
+        self.n_beyond += int(step.beyond.sum())
+
+    @property
+    def produced(self) -> Timeline:
+        return Timeline.of(np.concatenate(self.produced_ts), np.concatenate(self.produced_n))
+
+    @property
+    def lost(self) -> Timeline:
+        return Timeline.of(np.concatenate(self.lost_ts), np.concatenate(self.lost_n))
+
+    @property
+    def counted(self) -> Timeline:
+        """All results known of: produced and lost."""
+        return Timeline.of(
+            np.concatenate(self.produced_ts + self.lost_ts),
+            np.concatenate(self.produced_n + self.lost_n),
+        )
+
+
+def _run(
+    source: Replay, policy: BufferSizePolicy, settings: PolicySettings, truth: Timeline | None
+) -> RunRecord:
+    log = _Log()
+    latency = LatencyMeter(settings.granularity)
+    points: list[tuple[int, int, int, int]] = []
+    estimated: list[float | None] = []
+    took: list[float] = []
+    start = int(source.arrivals.ts[0]) if len(source.arrivals) else 0
+    latest = source.clocks.latest
+    ends = adaptation_points(latest, start=start, interval=settings.interval)
+    before = no_clocks(source.m)
+    by_arrival = policy if isinstance(policy, ArrivalPolicy) else None
+    began = time.perf_counter()
+    begin = 0
+    for end in [*ends.tolist(), source.n_steps]:
+        if end == begin:
+            continue
+        expected = policy.estimated_recall
+        if by_arrival is None:
+            k = np.full(end - begin, policy.k)
+        else:
+            k = source.slack_of(by_arrival, begin, end)
+        step = source.push(begin, end, k)
+        log.observe(step)
+        latency.observe(
+            step,
+            arrived=source.arrived_at(step),
+            released=source.released_at(step, begin, end, k),
+        )
+        if len(points) < len(ends):
+            points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
+            estimated.append(expected)
+            first, last = source.tuples(begin, end)
+            profile = profile_of(
+                step,
+                source.arrived.take(slice(first, last)),
+                granularity=settings.granularity,
+                before=before,
+            )
+            before = source.clocks.local[:, end - 1]
+            policy.observe(profile)
+            asked = time.perf_counter()
+            policy.adapt()
+            took.append(time.perf_counter() - asked)
+        begin = end
+    _, step = drain(source.pipeline.flush())
+    log.observe(step)
+    seconds = time.perf_counter() - began
+    produced = log.produced
+    true = log.counted if truth is None else truth
+    clock, join_time, k_at, n_seen = np.array(points, dtype=np.int64).reshape(-1, 4).T
+    counts = join_time >= start + settings.period
+    recall = np.full(len(points), np.nan)
+    recall[counts] = recall_against(
+        true,
+        produced=produced,
+        n_seen=n_seen[counts],
+        join_time=join_time[counts],
+        period=settings.period,
+    )
+    refused: dict[str, int] = {}
+    for (_, reason), rows in source.arrivals.refused.items():
+        refused[reason] = refused.get(reason, 0) + rows.num_rows
+    return RunRecord(
+        policy=policy.name,
+        target=settings.recall,
+        unit=source.pipeline.query.unit,
+        clock=clock,
+        join_time=join_time,
+        k=k_at,
+        recall=recall,
+        estimated_recall=tuple(estimated),
+        counts=counts,
+        n_produced=produced.total,
+        n_true=true.total,
+        n_lost=log.lost.total,
+        n_late=log.n_late,
+        n_beyond=log.n_beyond,
+        refused=refused,
+        n_tuples=len(source.arrivals),
+        latency=latency.latency(),
+        adaptation_seconds=np.array(took),
+        seconds=seconds,
+    )

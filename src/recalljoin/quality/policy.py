@@ -1,0 +1,232 @@
+"""The seam between the join and whoever chooses K.
+
+A policy is fed one profile for each adaptation interval and says what K to use in the next. It is
+chosen by name; modules that hold policies register them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from recalljoin.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.settings import PolicySettings
+
+State = dict[str, Any]
+"""What a policy remembers, as JSON knows it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What recall to expect of which K."""
+
+    k: Int64s
+    recall: Float64s
+
+
+@runtime_checkable
+class BufferSizePolicy(Protocol):
+    """Chooses K, the slack of all streams.
+
+    For every adaptation interval :meth:`observe` is called once, then :meth:`adapt`; what happens
+    in an interval is known to no policy before its end.
+    """
+
+    name: str
+    """What the policy is registered as."""
+    uses_slack: bool
+    """Whether the engine must keep the histogram of required slack for it."""
+
+    @property
+    def k(self) -> int:
+        """K in force: before the first adaptation where to start, then what it chose last."""
+
+    @property
+    def estimated_recall(self) -> float | None:
+        """Recall the policy expects of ``k``; None if it has no idea."""
+
+    def observe(self, profile: Profile) -> None:
+        """Take in what the interval that has just ended was like."""
+
+    def adapt(self) -> int:
+        """Choose K for the next interval."""
+
+    def forecast(self) -> Forecast | None:
+        """What other values of K would give, as of the last adaptation; None if not known."""
+
+    def snapshot(self) -> State:
+        """Everything it remembers."""
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot, as if never interrupted."""
+
+
+@runtime_checkable
+class ArrivalPolicy(BufferSizePolicy, Protocol):
+    """A policy that does not wait for the end of an interval."""
+
+    def arrive(self, delay: Int64s) -> Int64s:
+        """K in force when each of these tuples arrives, the tuple itself already known."""
+
+
+Factory = Callable[..., BufferSizePolicy]
+_F = TypeVar("_F", bound=Factory)
+
+_REGISTERED: dict[str, Factory] = {}
+
+
+def register(name: str) -> Callable[[_F], _F]:
+    """Make a policy known by name.
+
+    The factory takes :class:`PolicySettings` first; its keyword-only arguments are the options
+    users may set.
+    """
+
+    def add(factory: _F) -> _F:
+        assert name not in _REGISTERED, f"two policies are called {name}"
+        _REGISTERED[name] = factory
+        return factory
+
+    return add
+
+
+def policy_names() -> tuple[str, ...]:
+    """All policies that can be asked for."""
+    return tuple(sorted(_REGISTERED))
+
+
+def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSizePolicy:
+    """Make a policy by name.
+
+    Parameters
+    ----------
+    name
+        One of :func:`policy_names`.
+    settings
+        Target, period, interval and so on. With ``max_wait``, K is cut off there.
+    options
+        What only this policy has, such as the ``k`` of ``fixed``.
+
+    Raises
+    ------
+    InvalidSetting
+        When there is no such policy or option, or an option is out of range.
+    """
+    if name not in _REGISTERED:
+        message = f"`policy` must be one of {', '.join(policy_names())}, got {name!r}"
+        raise InvalidSetting(message)
+    factory = _REGISTERED[name]
+    known = _options_of(factory)
+    for option in options:
+        if option not in known:
+            has = "has no options" if not known else f"has {', '.join(f'`{o}`' for o in known)}"
+            message = f"policy {name!r} has no option `{option}`; it {has}"
+            raise InvalidSetting(message)
+    for option, needed in known.items():
+        if needed and option not in options:
+            message = f"policy {name!r} needs its option `{option}`"
+            raise InvalidSetting(message)
+    policy = factory(settings, **options)
+    if settings.max_wait is not None:
+        return cut_off(policy, settings.max_wait)
+    return policy
+
+
+def _options_of(factory: Factory) -> dict[str, bool]:
+    """Names of a factory's options, and whether each must be given."""
+    return {
+        name: parameter.default is inspect.Parameter.empty
+        for name, parameter in inspect.signature(factory).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+class CutOff:
+    """A policy that waits no longer than it is allowed to.
+
+    The policy inside goes on choosing as it would; what it wanted is in ``wanted_k``, and the
+    recall expected of the shorter wait is read from its forecast.
+
+    Parameters
+    ----------
+    policy
+        Who chooses.
+    max_wait
+        Largest K.
+    """
+
+    def __init__(self, policy: BufferSizePolicy, max_wait: int) -> None:
+        self.policy = policy
+        self.max_wait = max_wait
+        self.name = policy.name
+        self.uses_slack = policy.uses_slack
+
+    @property
+    def wanted_k(self) -> int:
+        """K the policy would use if it were free to."""
+        return self.policy.k
+
+    @property
+    def k(self) -> int:
+        """K in force."""
+        return min(self.policy.k, self.max_wait)
+
+    @property
+    def estimated_recall(self) -> float | None:
+        """Recall expected of ``k``."""
+        if self.wanted_k <= self.max_wait:
+            return self.policy.estimated_recall
+        forecast = self.forecast()
+        if forecast is None:
+            return None
+        place = int(forecast.k.searchsorted(self.k, side="right")) - 1
+        return min(1.0, float(forecast.recall[place]))
+
+    def observe(self, profile: Profile) -> None:
+        """Take in an interval."""
+        self.policy.observe(profile)
+
+    def adapt(self) -> int:
+        """Choose K."""
+        self.policy.adapt()
+        return self.k
+
+    def forecast(self) -> Forecast | None:
+        """What other values of K would give."""
+        return self.policy.forecast()
+
+    def snapshot(self) -> State:
+        """Everything the policy inside remembers."""
+        return self.policy.snapshot()
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self.policy.restore(state)
+
+
+class _ArrivalCutOff(CutOff):
+    policy: ArrivalPolicy
+
+    def arrive(self, delay: Int64s) -> Int64s:
+        """K in force when each of these tuples arrives."""
+        return self.policy.arrive(delay).clip(max=self.max_wait)
+
+
+def cut_off(policy: BufferSizePolicy, max_wait: int) -> BufferSizePolicy:
+    """The same policy, but with K never above ``max_wait``."""
+    return (_ArrivalCutOff if isinstance(policy, ArrivalPolicy) else CutOff)(policy, max_wait)
+
+
+def check_options(faults: Mapping[str, bool]) -> None:
+    """Raise for the rules that are broken; keys are the messages, values whether they are."""
+    broken = [message for message, is_broken in faults.items() if is_broken]
+    if broken:
+        raise InvalidSetting("; ".join(broken))

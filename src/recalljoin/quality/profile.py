@@ -1,0 +1,327 @@
+"""What one stretch of time has shown about streams, disorder and results: a value that adds up.
+
+A policy learns of the join through profiles only. One profile describes an adaptation interval, or
+a micro-batch of one cell; the sum of two describes both stretches, or both cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.quality.arrived import UNKNOWN
+from recalljoin.quality.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recalljoin.engine import Step
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.arrived import Arrived
+
+Float64s = NDArray[np.float64]
+
+MAX_COARSE = 1 << 20
+"""Largest coarse delay; whatever is later than that counts as this late."""
+
+
+def coarse_delay(delay: Int64s, granularity: int) -> Int64s:
+    """Delays in steps of the granularity: 0 for none, 1 for (0, g], 2 for (g, 2g] and so on.
+
+    Examples
+    --------
+    >>> coarse_delay(np.array([0, 1, 10, 11]), 10)
+    array([0, 1, 1, 2])
+    """
+    return np.minimum(-(-delay // granularity), MAX_COARSE)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Profile:
+    """What was seen in one stretch.
+
+    Tuples are counted once, however many cells hold a copy: by the cell that owns them. Results
+    are found in one cell each.
+
+    Two profiles add up when they have the same number of streams, granularity and bucket. Counts
+    are added, clocks and maxima go by the larger one. So maxima of a tuple that is copied to
+    several cells are those of its largest part.
+    """
+
+    granularity: int
+    """g: width of a step of coarse delay and of a bin of slack."""
+    bucket: int
+    """Width of the buckets results are counted in by their time; 1 is exact."""
+    delays: Int64s
+    """``[stream, coarse delay]``: tuples that arrived."""
+    arrived: Arrived | None
+    """The tuples one by one, in order of arrival. Known within one instance and one stretch only,
+    so it is gone from sums and from what was written down."""
+    largest_delay: int
+    k_sync_sum: Float64s
+    """For each stream, measurements of K_sync added up."""
+    n_k_sync: Int64s
+    """How many measurements these were."""
+    begins: Int64s
+    """Local time of each stream before the stretch, or its first one; FOREVER if none is known."""
+    ends: Int64s
+    """Local time of each stream after the stretch; NEVER if none is known."""
+    in_order: Int64s
+    """``[stream, coarse delay]``: tuples the join received in order."""
+    late: Int64s
+    """``[stream, coarse delay]``: tuples the join received out of order."""
+    n_join: Int64s
+    """By coarse delay of the trigger, results produced (the part of M⋈ that is counted)."""
+    n_cross: Float64s | None
+    """The same for the cross join (M×); None when no cell sees all tuples."""
+    largest_join: int
+    """Most results one in-order tuple has produced."""
+    largest_cross: float
+    produced: Tally
+    """Results by their time."""
+    lost: Tally
+    beyond: Tally
+    """Late tuples beyond the retention horizon, whose losses are unknown, by their time."""
+    slack: Int64s
+    """``[produced or lost, bin]`` of required slack: bin 0 below zero, then 1 + slack // g."""
+    join_time: int
+    base_time: int
+
+    @classmethod
+    def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:
+        """Nothing seen: added to another profile, it changes nothing."""
+        return cls(
+            granularity=granularity,
+            bucket=bucket,
+            delays=np.zeros((m, 1), dtype=np.int64),
+            arrived=None,
+            largest_delay=0,
+            k_sync_sum=np.zeros(m),
+            n_k_sync=np.zeros(m, dtype=np.int64),
+            begins=np.full(m, FOREVER, dtype=np.int64),
+            ends=np.full(m, NEVER, dtype=np.int64),
+            in_order=np.zeros((m, 1), dtype=np.int64),
+            late=np.zeros((m, 1), dtype=np.int64),
+            n_join=np.zeros(1, dtype=np.int64),
+            n_cross=np.zeros(1),
+            largest_join=0,
+            largest_cross=0.0,
+            produced=Tally.empty(),
+            lost=Tally.empty(),
+            beyond=Tally.empty(),
+            slack=np.zeros((2, 1), dtype=np.int64),
+            join_time=NEVER,
+            base_time=NEVER,
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of streams."""
+        return len(self.delays)
+
+    @property
+    def n_arrived(self) -> int:
+        """Tuples that arrived."""
+        return int(self.delays.sum())
+
+    @property
+    def n_late(self) -> int:
+        """Tuples that reached the join out of order."""
+        return int(self.late.sum())
+
+    @property
+    def n_held_back(self) -> int:
+        """By how many the buffered tuples have become more; over all time, how many there are."""
+        return self.n_arrived - self.n_late - int(self.in_order.sum())
+
+    @property
+    def n_produced(self) -> int:
+        """Results produced."""
+        return int(self.n_join.sum())
+
+    @property
+    def n_lost(self) -> int:
+        """Results lost for good, as far as the retention horizon lets them be counted."""
+        return self.lost.total
+
+    @property
+    def n_beyond(self) -> int:
+        """Late tuples beyond the retention horizon."""
+        return self.beyond.total
+
+    def __add__(self, other: Profile) -> Profile:
+        assert (self.m, self.granularity, self.bucket) == (
+            other.m,
+            other.granularity,
+            other.bucket,
+        ), "profiles of different queries or settings do not add up"
+        cross = None
+        if self.n_cross is not None and other.n_cross is not None:
+            cross = _added(self.n_cross, other.n_cross)
+        return Profile(
+            granularity=self.granularity,
+            bucket=self.bucket,
+            delays=_added(self.delays, other.delays),
+            arrived=None,
+            largest_delay=max(self.largest_delay, other.largest_delay),
+            k_sync_sum=self.k_sync_sum + other.k_sync_sum,
+            n_k_sync=self.n_k_sync + other.n_k_sync,
+            begins=np.minimum(self.begins, other.begins),
+            ends=np.maximum(self.ends, other.ends),
+            in_order=_added(self.in_order, other.in_order),
+            late=_added(self.late, other.late),
+            n_join=_added(self.n_join, other.n_join),
+            n_cross=cross,
+            largest_join=max(self.largest_join, other.largest_join),
+            largest_cross=max(self.largest_cross, other.largest_cross),
+            produced=self.produced + other.produced,
+            lost=self.lost + other.lost,
+            beyond=self.beyond + other.beyond,
+            slack=_added(self.slack, other.slack),
+            join_time=max(self.join_time, other.join_time),
+            base_time=max(self.base_time, other.base_time),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As numbers, texts and lists; histograms without their empty bins."""
+        content: dict[str, Any] = {}
+        for name in (field.name for field in fields(self) if field.name != "arrived"):
+            value = getattr(self, name)
+            if isinstance(value, Tally):
+                value = value.to_json()
+            elif name in _HISTOGRAMS and value is not None:
+                rows = np.atleast_2d(value)
+                value = [[np.flatnonzero(row).tolist(), row[row != 0].tolist()] for row in rows]
+            elif isinstance(value, np.ndarray):
+                value = value.tolist()
+            content[name] = value
+        return content
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Profile:
+        """From :meth:`to_json`."""
+        values: dict[str, Any] = {**content, "arrived": None}
+        for name, kind in _HISTOGRAMS.items():
+            if values[name] is not None:
+                values[name] = _dense(values[name], kind, flat=name in ("n_join", "n_cross"))
+        for name in ("produced", "lost", "beyond"):
+            values[name] = Tally.from_json(values[name])
+        for name in ("n_k_sync", "begins", "ends"):
+            values[name] = np.array(values[name], dtype=np.int64)
+        values["k_sync_sum"] = np.array(values["k_sync_sum"], dtype=np.float64)
+        return cls(**values)
+
+
+_HISTOGRAMS: dict[str, type[np.generic]] = {
+    "delays": np.int64,
+    "in_order": np.int64,
+    "late": np.int64,
+    "n_join": np.int64,
+    "n_cross": np.float64,
+    "slack": np.int64,
+}
+
+
+def profile_of(
+    step: Step,
+    arrived: Arrived,
+    *,
+    granularity: int,
+    before: Int64s,
+    bucket: int = 1,
+    owned: NDArray[np.bool_] | None = None,
+    whole: bool = True,
+) -> Profile:
+    """Describe what an operator instance did in one step.
+
+    Parameters
+    ----------
+    step
+        What became of tuples and results.
+    arrived
+        The tuples that arrived in the step, in order of arrival.
+    granularity
+        g, as in the step's slack histogram if it has one.
+    before
+        Local times of all streams before the step; its length tells the number of streams.
+    bucket
+        Width of the buckets results are counted in by time.
+    owned
+        Streams whose tuples are counted here and not in another cell; all by default.
+    whole
+        Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
+    """
+    m = len(before)
+    received: NDArray[np.bool_] | slice = slice(None)
+    if owned is not None:
+        arrived = arrived.take(owned[arrived.stream])
+        received = owned[step.stream]
+    stream, delay, k_sync, local = arrived
+    known = k_sync != UNKNOWN
+    coarse = coarse_delay(step.delay, granularity)
+    in_order = ~step.late
+    n_join, n_cross = step.n_join[in_order], step.n_cross[in_order]
+    begins, ends = _spans(stream, local, before)
+    rows, places, is_late = step.stream[received], coarse[received], step.late[received]
+    return Profile(
+        granularity=granularity,
+        bucket=bucket,
+        delays=_histogram(stream, coarse_delay(delay, granularity), m),
+        arrived=arrived,
+        largest_delay=int(delay.max(initial=0)),
+        k_sync_sum=_sums(stream[known], k_sync[known], m),
+        n_k_sync=np.bincount(stream[known], minlength=m),
+        begins=begins,
+        ends=ends,
+        in_order=_histogram(rows[~is_late], places[~is_late], m),
+        late=_histogram(rows[is_late], places[is_late], m),
+        n_join=_sums(coarse[in_order], n_join).astype(np.int64),
+        n_cross=_sums(coarse[in_order], n_cross) if whole else None,
+        largest_join=int(n_join.max(initial=0)),
+        largest_cross=float(n_cross.max(initial=0.0)),
+        produced=Tally.of(step.ts[in_order], n_join, bucket=bucket),
+        lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
+        beyond=Tally.of(step.ts[received][step.beyond[received]], bucket=bucket),
+        slack=step.slack,
+        join_time=step.join_time,
+        base_time=step.base_time,
+    )
+
+
+def _spans(stream: NDArray[np.int8], local: Int64s, before: Int64s) -> tuple[Int64s, Int64s]:
+    begins, ends = np.where(before == NEVER, FOREVER, before), before.copy()
+    for s in range(len(before)):
+        mine = local[stream == s]
+        if len(mine):
+            begins[s], ends[s] = min(begins[s], mine[0]), mine[-1]
+    return begins, ends
+
+
+def _histogram(rows: NDArray[np.int8], places: Int64s, m: int) -> Int64s:
+    width = int(places.max(initial=0)) + 1
+    flat = np.bincount(rows.astype(np.int64) * width + places, minlength=m * width)
+    return flat.reshape(m, width).astype(np.int64, copy=False)
+
+
+def _sums(places: NDArray[np.integer], values: NDArray[Any], n: int = 1) -> Float64s:
+    return np.asarray(np.bincount(places, weights=values, minlength=n), dtype=np.float64)
+
+
+def _added(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Histograms of different lengths, added along their last axis."""
+    longer, shorter = (one, other) if one.shape[-1] >= other.shape[-1] else (other, one)
+    total = longer.copy()
+    total[..., : shorter.shape[-1]] += shorter
+    return total
+
+
+def _dense(rows: list[Any], kind: type[np.generic], *, flat: bool) -> NDArray[Any]:
+    width = 1 + max((places[-1] for places, _ in rows if places), default=0)
+    dense = np.zeros((len(rows), width), dtype=kind)
+    for row, (places, values) in zip(dense, rows, strict=True):
+        row[places] = values
+    return dense[0] if flat else dense

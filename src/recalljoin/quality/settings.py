@@ -1,0 +1,101 @@
+"""What a policy is asked for, in the query's unit of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recalljoin.errors import InvalidTarget
+from recalljoin.query import Quality
+from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.quality import bind_quality
+
+if TYPE_CHECKING:
+    from recalljoin.query import BoundQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySettings:
+    """The quality target and how it is pursued; all durations in the query's unit.
+
+    Parameters
+    ----------
+    windows
+        Window sizes of the streams.
+    recall
+        Γ, the share of true results to produce, in (0, 1]. Larger waits longer.
+    period
+        P, over which recall is measured.
+    interval
+        L, after which K is chosen anew.
+    granularity
+        g, the step in which K is chosen.
+    basic_window
+        b, length of the pieces that the paper's model cuts windows into. Larger is more
+        careful: it expects less of tuples that come late.
+    max_wait
+        Largest K, whatever the recall; None for no limit.
+
+    Raises
+    ------
+    InvalidTarget
+        With every fault found.
+    """
+
+    windows: tuple[int, ...]
+    recall: float = 0.95
+    period: int = 60_000
+    interval: int = 1_000
+    granularity: int = 10
+    basic_window: int = 10
+    max_wait: int | None = None
+
+    def __post_init__(self) -> None:
+        faults = []
+        if not 0 < self.recall <= 1:
+            faults.append(f"`recall` must be in (0, 1], got {self.recall!r}; write 0.95 for 95 %")
+        if len(self.windows) < 2:
+            faults.append(f"`windows` must be those of 2 streams or more, got {self.windows!r}")
+        if min(self.windows, default=0) < 0:
+            faults.append(f"`windows` must not be negative, got {self.windows!r}")
+        faults.extend(
+            f"`{name}` must be longer than 0, got {getattr(self, name)!r}"
+            for name in ("period", "interval", "granularity", "basic_window")
+            if getattr(self, name) <= 0
+        )
+        if self.interval > self.period:
+            faults.append(
+                f"`interval` must not be longer than `period`, got {self.interval!r} and "
+                f"{self.period!r}; recall over a period is steered by several intervals"
+            )
+        # A window of 0, for tuples of equal time, is not cut into pieces.
+        smallest = min((window for window in self.windows if window > 0), default=None)
+        if smallest is not None and self.basic_window > smallest:
+            faults.append(
+                f"`basic_window` must not be longer than the smallest window, got "
+                f"{self.basic_window!r} and {smallest!r}"
+            )
+        if self.max_wait is not None and self.max_wait < 0:
+            faults.append(f"`max_wait` must not be negative, got {self.max_wait!r}")
+        if faults:
+            raise InvalidTarget(faults)
+
+    @classmethod
+    def of(cls, query: BoundQuery) -> PolicySettings:
+        """The settings a query asks for; the defaults of :class:`Quality` where it asks nothing."""
+        windows = tuple(stream.window for stream in query.streams)
+        quality = query.quality
+        if quality is None:
+            lengths = [window * NANOSECONDS_PER[query.unit] for window in windows]
+            quality = bind_quality(Quality(), lengths, query.unit, [])
+        # The defaults are whole in every unit.
+        assert quality is not None
+        return cls(
+            windows=windows,
+            recall=quality.recall,
+            period=quality.period,
+            interval=quality.interval,
+            granularity=quality.granularity,
+            basic_window=quality.basic_window,
+            max_wait=quality.max_wait,
+        )

@@ -1,0 +1,139 @@
+"""What must hold of every policy, and how one is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality import (
+    ArrivalPolicy,
+    BufferSizePolicy,
+    Profile,
+    make_policy,
+    policy_names,
+)
+from recalljoin.quality.policy import CutOff
+from tests.unit.quality.profiles import SETTINGS, a_run_of_profiles
+
+ALL = ("eqsel", "fixed", "max", "none", "noneqsel", "percentile", "slack")
+OPTIONS = {"fixed": {"k": 300}}
+
+
+def policy_of(name: str, max_wait: int | None = None) -> BufferSizePolicy:
+    settings = dataclasses.replace(SETTINGS, max_wait=max_wait)
+    return make_policy(name, settings, **OPTIONS.get(name, {}))
+
+
+def run(policy: BufferSizePolicy, profiles: tuple[Profile, ...]) -> list[tuple[int, float | None]]:
+    chosen = []
+    for profile in profiles:
+        policy.observe(profile)
+        chosen.append((policy.adapt(), policy.estimated_recall))
+        assert policy.k == chosen[-1][0]
+    return chosen
+
+
+def test_these_policies_can_be_asked_for() -> None:
+    assert policy_names() == ALL
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_policy_keeps_the_protocol(name: str) -> None:
+    policy = policy_of(name)
+    assert isinstance(policy, BufferSizePolicy)
+    assert policy.name == name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_k_is_a_duration_and_the_same_for_the_same_profiles(name: str) -> None:
+    chosen = run(policy_of(name), a_run_of_profiles())
+    assert chosen == run(policy_of(name), a_run_of_profiles())
+    for k, recall in chosen:
+        assert isinstance(k, int)
+        assert k >= 0
+        assert recall is None or 0 <= recall <= 1
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("max_wait", [None, 150])
+def test_goes_on_from_a_snapshot_as_if_never_interrupted(name: str, max_wait: int | None) -> None:
+    profiles = a_run_of_profiles()
+    whole = run(policy_of(name, max_wait), profiles)
+    for cut in (0, 1, 8):
+        first, second = policy_of(name, max_wait), policy_of(name, max_wait)
+        begun = run(first, profiles[:cut])
+        second.restore(json.loads(json.dumps(first.snapshot())))
+        assert second.k == first.k
+        assert begun + run(second, profiles[cut:]) == whole
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_interval_in_which_nothing_happened_is_survived(name: str) -> None:
+    policy = policy_of(name)
+    nothing = Profile.empty(3, granularity=10)
+    run(policy, (nothing, nothing, *a_run_of_profiles()[:4], nothing, nothing))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_profiles_that_were_added_up_are_as_good(name: str) -> None:
+    nothing = Profile.empty(3, granularity=10)
+    policy = policy_of(name)
+    run(policy, tuple(profile + nothing for profile in a_run_of_profiles()))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_max_wait_cuts_k_off(name: str) -> None:
+    free = [k for k, _ in run(policy_of(name), a_run_of_profiles())]
+    cut = [k for k, _ in run(policy_of(name, 150), a_run_of_profiles())]
+    assert cut == [min(k, 150) for k in free]
+
+
+def test_the_recall_that_max_wait_costs_is_reported() -> None:
+    policy = policy_of("slack", 150)
+    assert isinstance(policy, CutOff)
+    run(policy, a_run_of_profiles())
+    forecast = policy.forecast()
+    assert forecast is not None
+    assert policy.wanted_k > 150
+    cut, free = policy.estimated_recall, policy.policy.estimated_recall
+    assert cut is not None
+    assert free is not None
+    assert cut == forecast.recall[15] < free
+
+
+def test_without_a_forecast_the_cost_of_max_wait_is_not_known() -> None:
+    policy = policy_of("percentile", 10)
+    run(policy, a_run_of_profiles())
+    assert policy.k == 10
+    assert policy.estimated_recall is None
+
+
+def test_max_wait_cuts_off_policies_that_follow_every_arrival() -> None:
+    policy = policy_of("max", 150)
+    assert isinstance(policy, ArrivalPolicy)
+    assert policy.arrive(np.array([3, 200, 5])).tolist() == [3, 150, 150]
+    assert not isinstance(policy_of("none", 150), ArrivalPolicy)
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    message = (
+        "`policy` must be one of eqsel, fixed, max, none, noneqsel, percentile, slack, got 'best'"
+    )
+    with pytest.raises(InvalidSetting, match=message):
+        make_policy("best", SETTINGS)
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="policy 'fixed' has no option `z`; it has `k`"):
+        make_policy("fixed", SETTINGS, k=1, z=2)
+    with pytest.raises(InvalidSetting, match="policy 'max' has no option `k`; it has no options"):
+        make_policy("max", SETTINGS, k=1)
+
+
+def test_an_option_that_is_missing_is_named() -> None:
+    with pytest.raises(InvalidSetting, match="policy 'fixed' needs its option `k`"):
+        make_policy("fixed", SETTINGS)
