@@ -1,8 +1,10 @@
 """The required-slack policy: K from the results themselves.
 
 A result is produced iff K is larger than the slack it requires, so the histogram of required slack
-over recent history says directly what recall each K would have given. Three separate parts: the
-history, the target aimed at, and the choice of K.
+says directly what recall each K would have given. For every period seen there is thus one number,
+the K it would have needed (:mod:`recalljoin.quality.needs`), and the policy takes the smallest K
+that would have done for nearly all of them. Until enough periods were seen, it goes by the mean
+recall of recent history with a margin for its spread.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recalljoin.quality.needs import PeriodNeeds, sparse, unsparse
 from recalljoin.quality.policy import Forecast, State, check_options, register
-from recalljoin.quality.recall import RecallMeter
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -76,84 +78,85 @@ class SlackHistory:
         variance = np.einsum("ik,ik->k", missed, missed) / max(1, n_results - 1)
         return Curve(recall, np.sqrt(variance) * n_results / total)
 
+    def keep_last(self, n: int) -> None:
+        """Forget all but the last ``n`` intervals."""
+        last = list(self.intervals)[-n:]
+        self.intervals.clear()
+        self._within, self._next = np.zeros((self.n_intervals, 1)), 0
+        for bins in last:
+            self._remember(bins)
+
     def snapshot(self) -> list[State]:
         """The histograms, without empty bins."""
-        return [
-            {"bins": np.flatnonzero(bins).tolist(), "counts": bins[bins != 0].tolist()}
-            for bins in self.intervals
-        ]
+        return [sparse(bins) for bins in self.intervals]
 
     def restore(self, state: list[State]) -> None:
         """Go on from a snapshot."""
         self.intervals.clear()
         self._within, self._next = np.zeros((self.n_intervals, 1)), 0
         for content in state:
-            bins = np.zeros(max(content["bins"], default=0) + 1, dtype=np.int64)
-            bins[content["bins"]] = content["counts"]
-            self._remember(bins)
+            self._remember(unsparse(content))
 
 
-def target_of(
-    curve: Curve, *, recall: float, measured: float, gain: float, z: float, n_intervals: int
-) -> Float64s:
-    """Recall to aim at with each K, so that the recall of a period comes out right.
+def cautious(curve: Curve, *, recall: float, z: float, n_intervals: int) -> int:
+    """The smallest K, in steps of g, whose recall stays above ``recall`` by ``z`` standard errors.
 
-    Parameters
-    ----------
-    curve
-        Recall and its spread for each K.
-    recall
-        Γ.
-    measured
-        Recall of the last period: what was missed there is made up for.
-    gain
-        How much of it.
-    z
-        Standard errors kept as a margin.
-    n_intervals
-        Intervals in a period, over which the spread averages out.
+    ``n_intervals`` is the number of intervals in a period, over which the spread averages out. When
+    no K reaches that, the largest one known.
     """
-    margin = z * curve.spread / n_intervals**0.5
+    # A margin cannot ask for everything: the tail of the histogram would decide alone.
     highest = 1 - 0.02 * (1 - recall)
-    target: Float64s = np.minimum(recall + gain * (recall - measured) + margin, highest)
-    return target
+    target = np.minimum(recall + z * curve.spread / n_intervals**0.5, highest)
+    reached = curve.recall >= target
+    reached[-1] = True
+    return int(reached.argmax())
 
 
 @register("slack")
 class RequiredSlack:
-    """Chooses the smallest K that would have reached the target over recent history.
+    """Chooses the smallest K that would have done for nearly all periods seen.
 
     Parameters
     ----------
     settings
         Γ, P, L and g.
-    history
-        How long results are remembered, in periods.
-    gain
-        How strongly a recall that was missed, or exceeded, is made up for.
+    share
+        Share of the periods seen that K must do for. Larger waits longer, misses less often.
+    memory
+        How long the needs of periods are remembered, in periods. A change in the disorder is
+        noticed and ends it sooner.
     z
-        Standard errors of recall kept as a margin. Larger waits longer, misses less often.
+        Standard errors of recall kept as a margin until enough periods were seen.
     """
 
     name = "slack"
     uses_slack = True
 
     def __init__(
-        self, settings: PolicySettings, *, history: float = 2.0, gain: float = 1.0, z: float = 2.0
+        self,
+        settings: PolicySettings,
+        *,
+        share: float = 0.97,
+        memory: float = 60.0,
+        z: float = 2.5,
     ) -> None:
         check_options(
             {
-                f"`history` must be longer than 0, got {history!r}": history <= 0,
-                f"`gain` must not be negative, got {gain!r}": gain < 0,
+                f"`share` must be in (0, 1], got {share!r}": not 0 < share <= 1,
+                f"`memory` must be at least 2 periods, got {memory!r}": memory < 2,
                 f"`z` must not be negative, got {z!r}": z < 0,
             }
         )
         self.settings = settings
-        self.gain, self.z = gain, z
+        self.share, self.z = share, z
         self.k = 0
         self.n_intervals = max(1, settings.period // settings.interval)
-        self.history = SlackHistory(max(1, round(history * self.n_intervals)))
-        self.meter: RecallMeter | None = None
+        self.history = SlackHistory(2 * self.n_intervals)
+        self.needs = PeriodNeeds(
+            recall=settings.recall,
+            n_intervals=self.n_intervals,
+            memory=round(memory * self.n_intervals),
+        )
         self.curve: Curve | None = None
 
     @property
@@ -167,30 +170,22 @@ class RequiredSlack:
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
         self.history.observe(profile.slack)
-        self._meter(profile.bucket).observe(profile)
-
-    def _meter(self, bucket: int) -> RecallMeter:
-        if self.meter is None:
-            largest = max(self.settings.windows)
-            self.meter = RecallMeter(
-                period=self.settings.period, settling=0, reach=largest, bucket=bucket
-            )
-        return self.meter
+        if self.needs.observe(profile.slack.sum(axis=0)):
+            self.history.keep_last(self.needs.n_short)
 
     def adapt(self) -> int:
         """Choose K; without any result there is nothing to go by, and it stays as it is."""
         self.curve = self.history.curve()
         if self.curve is None:
             return self.k
-        target = target_of(
-            self.curve,
-            recall=self.settings.recall,
-            measured=self.meter.measure().recall if self.meter else 1.0,
-            gain=self.gain,
-            z=self.z,
-            n_intervals=self.n_intervals,
-        )
-        self.k = choose_k(self.curve, target) * self.settings.granularity
+        n = self.n_intervals
+        steps = cautious(self.curve, recall=self.settings.recall, z=self.z, n_intervals=n)
+        if self.needs.needed:
+            usual = self.needs.enough_for(self.share)
+            # Ten periods seen overlapping are about what a quantile needs to be trusted alone.
+            trust = min(1.0, len(self.needs.needed) / (10 * n))
+            steps = round(trust * usual + (1 - trust) * max(usual, steps))
+        self.k = steps * self.settings.granularity
         return self.k
 
     def forecast(self) -> Forecast | None:
@@ -205,21 +200,12 @@ class RequiredSlack:
         return {
             "k": self.k,
             "history": self.history.snapshot(),
-            "bucket": self.meter.bucket if self.meter else None,
-            "meter": self.meter.snapshot() if self.meter else None,
+            "needs": self.needs.snapshot(),
         }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.k = state["k"]
         self.history.restore(state["history"])
-        if state["meter"] is not None:
-            self._meter(state["bucket"]).restore(state["meter"])
+        self.needs.restore(state["needs"])
         self.curve = self.history.curve()
-
-
-def choose_k(curve: Curve, target: Float64s) -> int:
-    """The smallest K, in steps of g, that reaches its target; the largest known one if none."""
-    reached = curve.recall >= target
-    reached[-1] = True
-    return int(reached.argmax())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,7 @@ import pytest
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import PolicySettings, Profile, Tally
-from recalljoin.quality.slack import (
-    Curve,
-    RequiredSlack,
-    SlackHistory,
-    choose_k,
-    target_of,
-)
+from recalljoin.quality.slack import Curve, RequiredSlack, SlackHistory, cautious
 
 SETTINGS = PolicySettings(windows=(100, 100), recall=0.9, period=4000, interval=1000)
 
@@ -82,29 +77,29 @@ def test_without_results_there_is_no_curve() -> None:
     assert history([0, 0]).curve() is None
 
 
-def test_a_recall_that_was_missed_is_made_up_for_and_noise_kept_off() -> None:
-    curve = Curve(np.array([0.8, 0.9]), np.array([0.1, 0.04]))
-    target = target_of(curve, recall=0.9, measured=0.88, gain=1.0, z=2.0, n_intervals=4)
-    # 0.9 + 0.02 + 2 * spread / 2
-    assert target.tolist() == pytest.approx([min(1.02, 0.998), 0.96])
+def test_only_the_last_intervals_can_be_kept() -> None:
+    made = history([0, 9], [8, 2], [6, 4])
+    made.keep_last(2)
+    curve = made.curve()
+    assert curve is not None
+    assert curve.recall.tolist() == [0.7, 1.0]
 
 
-def test_the_target_stays_below_what_only_waiting_for_all_would_reach() -> None:
-    curve = Curve(np.array([0.5]), np.array([1.0]))
-    target = target_of(curve, recall=0.9, measured=0.1, gain=1.0, z=2.0, n_intervals=1)
-    assert target.tolist() == pytest.approx([1 - 0.02 * 0.1])
+def test_the_cautious_choice_keeps_a_margin_for_the_spread() -> None:
+    curve = Curve(np.array([0.8, 0.93, 0.97, 1.0]), np.array([0.1, 0.04, 0.02, 0.0]))
+    assert cautious(curve, recall=0.9, z=0, n_intervals=4) == 1
+    # 0.9 + 2 * 0.04 / 2 is more than 0.93, and 0.9 + 2 * 0.02 / 2 less than 0.97.
+    assert cautious(curve, recall=0.9, z=2, n_intervals=4) == 2
 
 
-def test_the_smallest_k_that_reaches_its_target_is_chosen() -> None:
-    recall = np.array([0.5, 0.8, 0.9, 1.0])
-    curve = Curve(recall, np.zeros(4))
-    assert choose_k(curve, np.full(4, 0.8)) == 1
-    assert choose_k(curve, np.full(4, 0.81)) == 2
-    assert choose_k(curve, np.full(4, 1.1)) == 3
+def test_the_margin_never_asks_for_everything() -> None:
+    # The target stays at 1 - 0.02 * (1 - 0.9) = 0.998, however large the spread.
+    curve = Curve(np.array([0.5, 0.999, 1.0]), np.array([1.0, 1.0, 1.0]))
+    assert cautious(curve, recall=0.9, z=100, n_intervals=1) == 1
 
 
 def test_k_follows_what_results_require() -> None:
-    policy = RequiredSlack(SETTINGS, gain=0, z=0)
+    policy = RequiredSlack(SETTINGS, z=0)
     assert policy.estimated_recall is None
     policy.observe(interval([80, 5, 10, 5]))
     assert policy.adapt() == 20
@@ -129,30 +124,45 @@ def test_with_everything_in_order_k_is_0() -> None:
         assert policy.adapt() == 0
 
 
-def test_losses_of_the_last_period_raise_k() -> None:
-    # Half of the results of the period are lost: aims at 0.9 + (0.9 - 0.5) and so at everything.
-    policy = RequiredSlack(SETTINGS, z=0)
-    policy.observe(interval([50, 0, 0, 0, 0], [0, 45, 3, 1, 1]))
-    assert policy.adapt() == 40
-    # Afterwards the same, but nothing is lost.
+def test_lost_and_produced_results_decide_alike() -> None:
+    lossy = RequiredSlack(SETTINGS, z=0)
+    lossy.observe(interval([50, 0, 0, 0, 0], [0, 45, 3, 1, 1]))
     calm = RequiredSlack(SETTINGS, z=0)
     calm.observe(interval([50, 45, 3, 1, 1]))
-    assert calm.adapt() == 10
+    assert lossy.adapt() == calm.adapt() == 10
+
+
+def test_k_does_for_the_share_of_periods_that_is_asked() -> None:
+    # Every sixth interval needs 5 steps, the others 1; a period is 4 intervals, so 4 periods in 6
+    # see a bad one. In those, 10 of 40 results need more than 1 step.
+    def run(share: float) -> int:
+        policy = RequiredSlack(SETTINGS, share=share, z=0)
+        for second in range(1, 133):
+            bad = second % 6 == 0
+            policy.observe(
+                interval([0, 0, 0, 0, 0, 10] if bad else [0, 10], join_time=1000 * second)
+            )
+            policy.adapt()
+        return policy.k
+
+    assert run(0.3) == 10
+    assert run(0.97) == 50
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"history": 0}, "`history` must be longer than 0, got 0"),
-        ({"gain": -1}, "`gain` must not be negative, got -1"),
+        ({"share": 0}, "`share` must be in (0, 1], got 0"),
+        ({"share": 1.5}, "`share` must be in (0, 1], got 1.5"),
+        ({"memory": 1}, "`memory` must be at least 2 periods, got 1"),
         ({"z": -0.1}, "`z` must not be negative, got -0.1"),
     ],
 )
 def test_options_out_of_range_are_refused(option: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSetting, match=message):
+    with pytest.raises(InvalidSetting, match=re.escape(message)):
         RequiredSlack(SETTINGS, **option)
 
 
-def test_history_is_counted_in_periods() -> None:
-    assert RequiredSlack(SETTINGS).history.n_intervals == 8
-    assert RequiredSlack(SETTINGS, history=0.5).history.n_intervals == 2
+def test_memory_is_counted_in_periods() -> None:
+    assert RequiredSlack(SETTINGS).needs.needed.maxlen == 240
+    assert RequiredSlack(SETTINGS, memory=3).needs.needed.maxlen == 12
