@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def run_per_tuple(
     edges = [0, *cuts, len(arrivals)]
     steps = [
         drain(pipeline.push(arrivals.slice(begin, end), k=k[begin:end]))[1]
-        for begin, end in zip(edges, edges[1:], strict=False)
+        for begin, end in itertools.pairwise(edges)
     ]
     return [*steps, drain(pipeline.flush())[1]]
 
@@ -156,9 +157,9 @@ def test_tick_arrival_answers_as_expected(golden_dir: Path, name: str, at: int) 
     tick = ticks_of(it.arrivals, TICK)
     pipeline = Pipeline(it.query, EngineSettings(arrival="tick", rows=False, granularity=10))
     steps = [
-        drain(
-            pipeline.push_ticks(it.arrivals, tick, n_ticks=int(tick[-1]) + 1, k=answer["k_ms"])
-        )[1],
+        drain(pipeline.push_ticks(it.arrivals, tick, n_ticks=int(tick[-1]) + 1, k=answer["k_ms"]))[
+            1
+        ],
         drain(pipeline.flush())[1],
     ]
     assert sum(step.n_produced for step in steps) == answer["produced"]

@@ -8,8 +8,8 @@ as an `Account`; the two accounts of a script must be equal.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +34,7 @@ from recalljoin.engine.disorder import FOREVER, MAX_TIME, NEVER
 from recalljoin.engine.program import BLOCK
 from recalljoin.query import BoundQuery, Query, Stream
 from tests.reference.conditions import KINDS, Condition
+from tests.reference.memory import Memory
 from tests.reference.model import (
     MINUS_INFINITY,
     PLUS_INFINITY,
@@ -48,6 +49,8 @@ from tests.reference.tick import TickDisorderHandling, TickJoin
 from tests.strategies import Case, cases, schedules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 ARRIVAL = "arrived"
@@ -98,7 +101,7 @@ class Script:
     def pieces(self) -> list[tuple[int, int]]:
         """Begin and end of every push."""
         edges = [0, *self.cuts, self.length]
-        return list(zip(edges, edges[1:], strict=False))
+        return list(itertools.pairwise(edges))
 
     @property
     def bound(self) -> BoundQuery:
@@ -158,9 +161,9 @@ class Account:
         return sum(event.n_join for event in self.events if event.late)
 
 
-def same_accounts(script: Script) -> Account:
+def same_accounts(script: Script, *, near: bool = False) -> Account:
     """Run a script both ways and compare; returns the account both give."""
-    engine, reference = through_engine(script), through_reference(script)
+    engine, reference = through_engine(script), through_reference(script, near=near)
     assert engine.events == reference.events
     assert engine.clocks == reference.clocks
     assert engine.delays == reference.delays
@@ -214,10 +217,12 @@ def through_engine(script: Script) -> Account:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(operator, "STRETCH", script.stretch))
         stack.enter_context(mock.patch.object(operator, "CHUNK", script.chunk))
-        return _EngineRun(script).account()
+        return EngineRun(script).account()
 
 
-class _EngineRun:
+class EngineRun:
+    """One run through the engine, piece by piece."""
+
     def __init__(self, script: Script) -> None:
         self.script = script
         self.arrivals = arrivals_of(script.bound, tables_of(script.case))
@@ -230,20 +235,22 @@ class _EngineRun:
         ]
 
     def account(self) -> Account:
+        """Run all pieces and tell what happened."""
         for piece, (begin, end) in enumerate(self.script.pieces):
             if self.script.in_ticks:
-                outcome = drain(self._push_ticks(begin, end))
+                outcome = drain(self.push_ticks(begin, end))
             else:
                 k = np.array(self.script.k[begin:end], dtype=np.int64)
                 outcome = drain(self.pipeline.push(self.arrivals.slice(begin, end), k=k))
-            self._take(*outcome)
+            self.take(*outcome)
             if piece in self.script.rewritten:
                 content = snapshot(self.pipeline).to_pybytes()
                 self.pipeline = restore(self.script.bound, content, self.script.settings)
-        self._take(*drain(self.pipeline.flush()))
+        self.take(*drain(self.pipeline.flush()))
         return self.told
 
-    def _push_ticks(self, begin: int, end: int) -> Any:
+    def push_ticks(self, begin: int, end: int) -> Any:
+        """The step of some ticks."""
         tick = np.array([e.tick for e in self.script.case.arrivals], dtype=np.int64)
         first, last = np.searchsorted(tick, (begin, end))
         part: Arrivals = self.arrivals.slice(int(first), int(last))
@@ -260,12 +267,15 @@ class _EngineRun:
             idle=idle,
         )
 
-    def _take(self, batches: Sequence[pa.RecordBatch], step: Step) -> None:
+    def take(self, batches: Sequence[pa.RecordBatch], step: Step) -> None:
+        """Write down what a step brought."""
         for batch in batches:
             assert 0 < batch.num_rows <= self.script.chunk * self.script.case.m
             batch.validate(full=True)
             times = batch.column("result_time").to_pylist()
-            members = [batch.column(i).field(ARRIVAL).to_pylist() for i in range(self.script.case.m)]
+            members = [
+                batch.column(i).field(ARRIVAL).to_pylist() for i in range(self.script.case.m)
+            ]
             assert [self.last_result, *times] == sorted([self.last_result, *times])
             self.last_result = times[-1]
             self.results += zip(times, zip(*members, strict=True), strict=True)
@@ -327,14 +337,37 @@ class _LateByStream(TickDisorderHandling):
         return sorted(super().take(tuples), key=lambda e: (e.stream, e.arrival))
 
 
-def through_reference(script: Script) -> Account:
-    """Run a script through the reference, which knows neither cuts nor snapshots."""
+class _NearMemory(Memory):
+    """Looks for what is lost with a late tuple near it only: no result reaches further.
+
+    The same results as from all tuples ever received, without trying every combination of them.
+    """
+
+    def take_late(self, e: Annotated, *, in_window: bool, beyond_horizon: bool) -> Received:
+        everything = self.received
+        reach = self.query.largest_window
+        self.received = [
+            [other for other in pool if abs(other.ts - e.ts) <= reach] for pool in everything
+        ]
+        received = super().take_late(e, in_window=in_window, beyond_horizon=beyond_horizon)
+        self.received = everything
+        self.received[e.stream].append(e)
+        return received
+
+
+def through_reference(script: Script, *, near: bool = False) -> Account:
+    """Run a script through the reference, which knows neither cuts nor snapshots.
+
+    ``near`` makes it fast enough for some hundred tuples.
+    """
     told = Account()
     received: list[Received] = []
     arrivals = script.case.arrivals
     if script.in_ticks:
         ticks = TickJoin(script.case.query, horizon=script.settings.retention)
         ticks.disorder = _LateByStream(script.case.m)
+        if near:
+            ticks.memory = _NearMemory(script.case.query)
         for begin, end in script.pieces:
             for n in range(begin, end):
                 tuples = [e for e in arrivals if e.tick == n]
@@ -346,6 +379,8 @@ def through_reference(script: Script) -> Account:
         in_order = sorted(arrivals, key=lambda e: (e.tick, e.stream, e.arrival))
     else:
         join = PerTupleJoin(script.case.query, horizon=script.settings.retention)
+        if near:
+            join.join.memory = _NearMemory(script.case.query)
         for begin, end in script.pieces:
             for n in range(begin, end):
                 join.disorder.set_k(script.k[n])
@@ -403,9 +438,7 @@ def _tick_clocks(join: TickJoin) -> Clocks:
 # Scripts ----------------------------------------------------------------------------------------
 
 
-def settings_of(
-    arrival: str, *, rows: bool | None = None
-) -> SearchStrategy[EngineSettings]:
+def settings_of(arrival: str, *, rows: bool | None = None) -> SearchStrategy[EngineSettings]:
     """Draw settings of an engine that counts what is lost."""
     return st.builds(
         EngineSettings,
@@ -447,6 +480,50 @@ def scripts(
         idle=idle,
         stretch=draw(st.sampled_from((operator.STRETCH, 1, 3, 10))),
         chunk=draw(st.sampled_from((operator.CHUNK, BLOCK, BLOCK + 88))),
+    )
+
+
+def large_case(condition: Condition, seed: int, n: int) -> Case:
+    """A case of ``n`` tuples, long enough for rings to start over and slots to be used again."""
+    rng = np.random.default_rng(seed)
+    m = condition.m
+    lag = rng.choice((0, 0, 3, 11), m)
+    step = rng.choice((0, 1, 1, 2), n)
+    step[rng.integers(0, n, 3)] = 60  # gaps
+    now = np.cumsum(step) + int(rng.choice((0, -500, 2**60)))
+    stream = rng.choice(m, n, p=rng.dirichlet(np.full(m, 3.0)))
+    delay = rng.choice((0, 0, 0, 0, 1, 4, 9, 30, 120), n)
+    tick = np.cumsum(rng.choice((0, 0, 0, 0, 1, 2), n))
+    arrivals = []
+    for i in range(n):
+        s = int(stream[i])
+        values = {
+            name: domain.values[int(rng.integers(len(domain.values)))]
+            for name, domain in condition.columns[s].items()
+        }
+        ts = int(now[i] - lag[s] - delay[i])
+        arrivals.append(StreamTuple(s, ts, i, values, int(tick[i] - tick[0])))
+    windows = tuple(int(w) for w in rng.choice((0, 2, 6, 12, 25), m))
+    return Case(condition, windows, tuple(arrivals))
+
+
+@st.composite
+def large_scripts(draw: DrawFn, arrival: str, *, n: int = 400) -> Script:
+    """Draw a large case, cut into many pushes, with a snapshot now and then."""
+    m = draw(st.sampled_from((2, 2, 3)))
+    condition = draw(st.sampled_from(KINDS))(m)
+    case = large_case(condition, draw(st.integers(0, 2**32)), n)
+    length = n if arrival == "tuple" else case.arrivals[-1].tick + 1
+    size = draw(st.sampled_from((7, 40, 150)))
+    cuts = tuple(range(size, length, size))
+    return Script(
+        case=case,
+        settings=draw(settings_of(arrival)),
+        k=tuple((draw(schedules(20)) * (length // 20 + 1))[:length]),
+        cuts=cuts,
+        rewritten=frozenset(range(0, len(cuts), 5)),
+        stretch=draw(st.sampled_from((operator.STRETCH, 20))),
+        chunk=draw(st.sampled_from((operator.CHUNK, BLOCK))),
     )
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STRETCH = 1 << 15
 """Tuples received at once: what is prepared for them is bounded by this, not by the input."""
 CHUNK = 1 << 16
-"""Results enumerated at once."""
+"""Results enumerated at once, and the most that go out in one chunk."""
 MAX_BINS = 1 << 20
 """Bins of a slack histogram; larger slacks are counted in the last one."""
 
@@ -238,8 +238,12 @@ class JoinOperator:
                 ):
                     lost[int(ts)] = lost.get(int(ts), 0) + int(count)
                 produced = results.select(~late)
-            if self.rows and len(produced.root):
-                yield Results(windows.rows_at(produced.members), produced.newest)
+            if self.rows:
+                # Chunks of several streams were merged; what goes out keeps to the size of one.
+                rows = windows.rows_at(produced.members)
+                for begin in range(0, len(produced.root), CHUNK):
+                    chunk = slice(begin, begin + CHUNK)
+                    yield Results(rows[:, chunk], produced.newest[chunk])
         received.lost_ts = np.array(list(lost.keys()), dtype=np.int64)
         received.lost_n = np.array(list(lost.values()), dtype=np.int64)
         return received

@@ -1,0 +1,83 @@
+"""A pipeline that is rebuilt from chunks goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recalljoin.engine import drain
+from recalljoin.engine.chunks import Chunk, Clocks, last_needed, rebuild
+from recalljoin.engine.disorder import NEVER
+from tests.properties.engine_runs import Account, EngineRun, Script, scripts, through_engine
+
+
+class Rebuilt(EngineRun):
+    """Pushes tick by tick; what is kept between ticks is chunks and clocks."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.all_numbers = list(self.numbers)
+        self.chunks: list[Chunk] = []
+
+    def account_with(self, rebuilds: frozenset[int]) -> Account:
+        """Run to the end, rebuilding after some ticks."""
+        ticks = np.array([e.tick for e in self.script.case.arrivals], dtype=np.int64)
+        for n in range(self.script.length):
+            first, last = (int(i) for i in np.searchsorted(ticks, (n, n + 1)))
+            part = self.arrivals.slice(first, last)
+            times = tuple(part.ts[part.stream == s] for s in range(self.script.case.m))
+            before = Clocks.of(self.pipeline.progress)
+            self.take(*drain(self.push_ticks(n, n + 1)))
+            self.chunks.append(Chunk(part.tables, times, before))
+            if n in rebuilds:
+                self._rebuild()
+        self.take(*drain(self.pipeline.flush()))
+        return self.told
+
+    def _rebuild(self) -> None:
+        now = Clocks.of(self.pipeline.progress)
+        bound, settings = self.script.bound, self.script.settings
+        self.chunks = [
+            chunk
+            for chunk in self.chunks
+            if last_needed(bound, settings, chunk) != NEVER
+            and last_needed(bound, settings, chunk) >= now.watermark
+        ]
+        self.pipeline = rebuild(bound, settings, self.chunks, now)
+        # Rows are numbered from the first chunk that is left.
+        for s, numbers in enumerate(self.all_numbers):
+            kept = sum(len(chunk.times[s]) for chunk in self.chunks)
+            arrived = sum(
+                e.stream == s and e.arrival in self.seen for e in self.script.case.arrivals
+            )
+            self.numbers[s] = numbers[arrived - kept :]
+
+    @property
+    def seen(self) -> set[int]:
+        """Tuples that have arrived so far: as many as delays have been told."""
+        in_order = sorted(self.script.case.arrivals, key=lambda e: (e.tick, e.stream, e.arrival))
+        return {e.arrival for e in in_order[: len(self.told.delays)]}
+
+
+@given(script=scripts("tick"), data=st.data())
+def test_rebuilding_from_chunks_after_any_ticks_changes_nothing(
+    script: Script, data: st.DataObject
+) -> None:
+    rebuilds = data.draw(st.frozensets(st.integers(0, max(0, script.length - 1))))
+    rebuilt = Rebuilt(script).account_with(rebuilds)
+    whole = through_engine(script)
+    assert rebuilt.events == whole.events
+    assert (rebuilt.lost, rebuilt.slack) == (whole.lost, whole.slack)
+    assert rebuilt.clocks[-1] == whole.clocks[-1]
+
+
+@given(script=scripts("tick"))
+def test_a_pipeline_rebuilt_after_every_tick_keeps_no_more_than_one_that_went_on(
+    script: Script,
+) -> None:
+    run = Rebuilt(script)
+    run.account_with(frozenset(range(script.length)))
+    went_on = EngineRun(script)
+    went_on.account()
+    assert run.pipeline.n_kept <= went_on.pipeline.n_kept

@@ -1,0 +1,45 @@
+"""The door to the compiler."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numba
+
+from recalljoin.engine import compiled as module
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_compiled_functions_compute_what_they_say() -> None:
+    @module.compiled
+    def halved(x: float, y: float) -> float:
+        return x / y
+
+    assert halved(3.0, 2.0) == 1.5
+    # As in numpy, not as in Python.
+    assert halved(1.0, 0.0) == float("inf")
+
+
+def test_without_a_place_for_machine_code_kernels_are_compiled_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original: Any = numba.njit
+
+    def njit(*args: object, cache: bool = False, **options: object) -> object:
+        if cache:
+            message = "cannot cache function: no locator available"
+            raise RuntimeError(message)
+        return original(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    with caplog.at_level(logging.DEBUG, logger=module.__name__):
+
+        @module.compiled
+        def doubled(x: int) -> int:
+            return 2 * x
+
+    assert doubled(4) == 8
+    assert "no place to keep compiled code" in caplog.text
