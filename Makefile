@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz bench lock clean venv java
+.PHONY: help setup demo test check format fuzz soak bench lock clean venv java
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -40,6 +40,8 @@ format: venv ## write the code as the formatter has it
 ##@ Measure
 fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
+soak: setup ## kill a streaming query at random points, 20 times (KILLS=20), and compare
+	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
 

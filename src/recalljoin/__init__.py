@@ -1,5 +1,8 @@
 """Sliding-window joins of disordered streams that reach the recall you ask for."""
 
+import importlib
+import typing
+
 from recalljoin.engine.replay import Replay, replay
 from recalljoin.errors import (
     DatasetError,
@@ -11,6 +14,9 @@ from recalljoin.errors import (
     StateVersionError,
 )
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
+
+if typing.TYPE_CHECKING:
+    from recalljoin.spark import join, late, progress, refused, sql, stream
 
 __version__ = "0.1.0"
 
@@ -29,6 +35,29 @@ __all__ = [
     "Stream",
     "__version__",
     "explain",
+    "join",
+    "late",
     "parse_query",
+    "progress",
+    "refused",
     "replay",
+    "sql",
+    "stream",
 ]
+
+_ON_SPARK = frozenset({"join", "late", "progress", "refused", "sql", "stream"})
+
+
+def __getattr__(name: str) -> object:
+    """Load what runs on Spark when it is first asked for: the engine alone needs no PySpark."""
+    if name not in _ON_SPARK:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    try:
+        spark = importlib.import_module("recalljoin.spark")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"pyspark", "pandas"}:
+            raise
+        message = f"`{name}` runs on Spark; install it with `pip install 'recalljoin[spark]'`"
+        raise ImportError(message) from error
+    return getattr(spark, name)

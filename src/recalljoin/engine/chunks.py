@@ -1,0 +1,179 @@
+"""State of a tick-mode pipeline as chunks that are written once: one chunk a tick.
+
+What a tuple carries (delay, base time, being late) follows from the clocks as the tick before its
+own left them, and whether it is still buffered follows from the watermark now. So a chunk is the
+tick's tuples as they came, with those clocks. A tick appends one chunk and drops those nobody can
+need; nothing is rewritten, and a pipeline is rebuilt from chunks and present clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine.arrivals import Arrivals
+from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
+from recalljoin.engine.queues import Int64s, empty_queues, push_all, with_room
+from recalljoin.engine.windows import UNMATCHABLE, Sequence, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.progress import Progress
+    from recalljoin.query import BoundQuery
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How far the streams had come after a tick."""
+
+    local_times: tuple[int, ...]
+    base_time: int
+    watermark: int
+
+    @classmethod
+    def of(cls, progress: Progress) -> Clocks:
+        """The clocks as they stand."""
+        local_times = tuple(int(t) for t in progress.local_times)
+        return cls(local_times, progress.base_time, progress.watermark)
+
+    def put_into(self, progress: Progress) -> None:
+        """Set the clocks to these."""
+        progress.local_times = np.array(self.local_times, dtype=np.int64)
+        progress.base_time = self.base_time
+        progress.watermark = self.watermark
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The tuples of one tick."""
+
+    tables: tuple[pa.Table, ...]
+    """For each stream its rows, in order of arrival."""
+    times: tuple[Int64s, ...]
+    """Their timestamps."""
+    before: Clocks
+    """After the tick before."""
+
+
+def last_needed(query: BoundQuery, settings: EngineSettings, chunk: Chunk) -> int:
+    """The watermark after which nobody can need any tuple of the chunk; NEVER if it has none.
+
+    A late tuple counts from the watermark it missed, as in the windows.
+    """
+    horizon = _horizon(query, settings)
+    last = NEVER
+    for stream, ts in zip(query.streams, chunk.times, strict=True):
+        if len(ts):
+            now = max(int(ts.max()), chunk.before.watermark)
+            last = max(last, now + stream.window + horizon)
+    return last
+
+
+def rebuild(
+    query: BoundQuery, settings: EngineSettings, chunks: Iterable[Chunk], now: Clocks
+) -> Pipeline:
+    """The pipeline that has taken in these chunks and stands at ``now``.
+
+    Parameters
+    ----------
+    query, settings
+        As the pipeline was made with; arrival by ticks.
+    chunks
+        In the order of their ticks; those that are no longer needed may be missing.
+    now
+        The clocks after the last tick.
+    """
+    pipeline = Pipeline(query, settings)
+    now.put_into(pipeline.progress)
+    chunks = list(chunks)
+    if not chunks:
+        return pipeline
+    arrivals = _all_arrivals(query, chunks)
+    tick = _ticks(chunks, pipeline.m)
+    pending = pipeline._prepared(arrivals)
+    local = np.array([chunk.before.local_times for chunk in chunks], dtype=np.int64)
+    base = np.array([chunk.before.base_time for chunk in chunks], dtype=np.int64)
+    missed = np.array([chunk.before.watermark for chunk in chunks], dtype=np.int64)
+    local_before = local[tick, pending.stream]
+    delay = np.where(local_before > pending.ts, local_before - pending.ts, 0)
+    pending = pending._replace(delay=delay, base=base[tick])
+    late = pending.ts <= missed[tick]
+    waits = ~late & (pending.ts > now.watermark)
+
+    (waiting,) = np.nonzero(waits)
+    queues = with_room(empty_queues(1), len(waiting))
+    push_all(queues, np.zeros(len(waiting), dtype=np.int64), pending.ts[waiting])
+    pipeline.ticks.queues = queues
+
+    seen = np.where(late, missed[tick], pending.ts)
+    kept = ~waits
+    if now.watermark != NEVER:
+        sizes = np.array([stream.window for stream in query.streams], dtype=np.int64)
+        limits = min(now.watermark, FOREVER // 2) - sizes - _horizon(query, settings)
+        kept &= seen >= limits[pending.stream]
+    (kept_ids,) = np.nonzero(kept)
+    # The join received late tuples after all that had made them late; numbers in `pending` grow
+    # with (tick, stream, arrival), and both sorts keep that order among equals.
+    order = np.lexsort((late[kept_ids], seen[kept_ids]))
+    _remember(pipeline, kept_ids[order], seen, late, pending)
+    pipeline.pending = pending.taken(waiting)
+    return pipeline
+
+
+def _remember(
+    pipeline: Pipeline, ids: Int64s, seen: Int64s, late: NDArray[np.bool_], pending: Pending
+) -> None:
+    part = pending.taken(ids)
+    sequence = Sequence(
+        part.stream, part.ts, seen[ids], part.base, part.row, late[ids], part.joinable, part.codes
+    )
+    windows = pipeline.operator.windows
+    windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
+    cells = remember(
+        sequence,
+        np.arange(len(ids), dtype=np.int64),
+        windows.rings,
+        windows.slots,
+        windows.key_sets,
+        windows.late,
+        windows.sizes,
+    )
+    windows.values[:, cells] = part.values
+    windows.times[cells] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
+    pipeline.operator.expect_base(sequence.base)
+    pipeline.operator.n_received = len(ids)
+
+
+def _horizon(query: BoundQuery, settings: EngineSettings) -> int:
+    if not settings.lost:
+        return 0
+    if settings.retention is not None:
+        return settings.retention
+    return max(stream.window for stream in query.streams)
+
+
+def _all_arrivals(query: BoundQuery, chunks: list[Chunk]) -> Arrivals:
+    """All tuples, ordered by tick and stream as the pipeline orders them."""
+    m = len(query.streams)
+    tables = tuple(pa.concat_tables([chunk.tables[s] for chunk in chunks]) for s in range(m))
+    stream, row, ts = [], [], []
+    n_seen = [0] * m
+    for chunk in chunks:
+        for s, times in enumerate(chunk.times):
+            stream.append(np.full(len(times), s, dtype=np.int8))
+            row.append(np.arange(n_seen[s], n_seen[s] + len(times)))
+            ts.append(times)
+            n_seen[s] += len(times)
+    return Arrivals(tables, np.concatenate(stream), np.concatenate(row), np.concatenate(ts))
+
+
+def _ticks(chunks: list[Chunk], m: int) -> Int64s:
+    lengths = [len(chunk.times[s]) for chunk in chunks for s in range(m)]
+    return np.repeat(np.repeat(np.arange(len(chunks)), m), lengths)

@@ -1,0 +1,9 @@
+"""The join on Spark: streaming DataFrames in, a streaming DataFrame out."""
+
+from __future__ import annotations
+
+from recalljoin.spark.join import join, sql
+from recalljoin.spark.progress import late, progress, refused
+from recalljoin.spark.streams import FrameStream, stream
+
+__all__ = ["FrameStream", "join", "late", "progress", "refused", "sql", "stream"]

@@ -1,0 +1,288 @@
+"""One cell: an operator instance that lives from batch to batch in Spark's state.
+
+    parcels -> deliver -> the engine's pipeline -> blobs of results, a report, one more chunk
+
+The pipeline itself stays in the memory of the Python worker. What is in Spark's state is enough to
+rebuild it, and a random *token* written there with every batch tells whether the one in memory is
+the one the state belongs to: after a failed attempt, a retry elsewhere or a restart it is not.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step
+from recalljoin.engine.arrivals import times_of
+from recalljoin.engine.chunks import Clocks, rebuild
+from recalljoin.engine.queues import Int64s, held_ids
+from recalljoin.quality.arrived import follow_ticks
+from recalljoin.quality.profile import profile_of
+from recalljoin.spark.cell_state import Meta, Store, append, decode_chunk, read_meta
+from recalljoin.spark.packing import PLACE, Delivery, deliver, to_bytes
+from recalljoin.spark.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from numpy.typing import NDArray
+
+    from recalljoin.query import BoundQuery
+    from recalljoin.spark.cells import Grid, Layout
+    from recalljoin.spark.control_log import ControlLog
+
+MOST_IN_MEMORY = 64
+"""Pipelines a worker keeps, over all queries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPlan:
+    """What all cells of a query have in common."""
+
+    query: BoundQuery
+    layout: Layout
+    settings: EngineSettings
+    identity: str
+    """What must be the same for a state to mean the same, as JSON."""
+    log: ControlLog | None
+    """Where cells report to, if anywhere."""
+    period: int
+    """Recall is measured over this long."""
+    granularity: int
+    """Step in which delays are counted."""
+    bucket: int
+    """Width of the buckets results are counted in by their time."""
+    idle_after: int | None = None
+    """Milliseconds without a tuple after which a stream holds the others back no longer."""
+    late_rows: bool = False
+    """Leave late tuples in the control log."""
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Names this very plan: a pipeline made for another one may have other settings."""
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self.layout.grid
+
+
+_MEMORY: OrderedDict[tuple[str, str], Pipeline] = OrderedDict()
+"""Pipelines of this worker, by run and token."""
+
+
+def run_batch(
+    plan: CellPlan,
+    cell: int,
+    parcels: Iterable[tuple[str, bytes | None]],
+    store: Store,
+    *,
+    batch: int,
+) -> Generator[bytes, None, Report]:
+    """Let a cell take in one batch: yields blobs of results, returns its report.
+
+    State and control log are written when the last blob has been taken.
+    """
+    watch = _Watch()
+    query = plan.query
+    delivery = deliver(query, parcels)
+    watch.stop("decode")
+    meta = read_meta(store, plan.identity, len(query.streams))
+    # Out of the memory while it changes: should the batch fail halfway, nobody may go on with it.
+    pipeline = _MEMORY.pop((plan.run, meta.token), None)
+    restored = pipeline is None and meta.token != ""
+    if pipeline is None:
+        chunks = (decode_chunk(query, store.read_chunk(number)) for number, _ in meta.chunks)
+        pipeline = rebuild(query, plan.settings, chunks, meta.clocks)
+    watch.stop("restore")
+
+    before = Clocks.of(pipeline.progress)
+    first_rows = pipeline.n_arrived.copy()
+    idle = _follow_clock(plan, meta, delivery)
+    arrivals = _arrivals_of(query, delivery)
+    step = yield from _encoded(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
+    watch.stop("join")
+
+    append(
+        store,
+        meta,
+        delivery.bodies,
+        query=query,
+        settings=plan.settings,
+        before=before,
+        now=Clocks.of(pipeline.progress),
+    )
+    _MEMORY[plan.run, meta.token] = pipeline
+    while len(_MEMORY) > MOST_IN_MEMORY:
+        _MEMORY.popitem(last=False)
+    watch.stop("state")
+
+    _leave_rows(plan, delivery, step, cell=cell, batch=batch, first_rows=first_rows)
+    owned = np.array([plan.grid.owns(cell, s) for s in range(len(query.streams))])
+    local_before = np.array(before.local_times, dtype=np.int64)
+    arrived, _ = follow_ticks(
+        arrivals.stream,
+        arrivals.ts,
+        np.zeros(len(arrivals), dtype=np.int64),
+        marks=delivery.marks[np.newaxis],
+        before=local_before,
+    )
+    profile = profile_of(
+        step,
+        arrived,
+        granularity=plan.granularity,
+        before=local_before,
+        bucket=plan.bucket,
+        owned=owned,
+        whole=plan.grid.n_cells == 1,
+    )
+    watch.stop("report")
+    report = Report(
+        batch=batch,
+        cell=cell,
+        n_cells=plan.grid.n_cells,
+        streams=tuple(stream.name for stream in query.streams),
+        unit=query.unit,
+        period=plan.period,
+        reach=max(stream.window for stream in query.streams),
+        k=meta.k,
+        clock=meta.clock,
+        watermark=meta.watermark,
+        base_time=meta.base_time,
+        local_times=tuple(meta.local_times),
+        has_data=delivery.has_data,
+        n_arrived=tuple(delivery.n_arrived),
+        refused=tuple(delivery.refused),
+        n_buffered=_n_buffered(pipeline, owned),
+        n_kept=pipeline.n_kept,
+        n_delivered=len(arrivals),
+        n_restored=int(restored),
+        profile=profile,
+        seconds={"route": delivery.route_seconds} | watch.seconds,
+    )
+    if plan.log is not None:
+        plan.log.write_report(report)
+    return report
+
+
+class _Watch:
+    """Time by stage; stages follow one another."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def stop(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
+        self._since = now
+
+
+def _encoded(
+    steps: Generator[pa.RecordBatch, None, Step], watch: _Watch
+) -> Generator[bytes, None, Step]:
+    while True:
+        try:
+            results = next(steps)
+        except StopIteration as end:
+            step: Step = end.value
+            return step
+        blob = to_bytes(results)
+        watch.stop("join")
+        yield blob
+        # Until it comes back here, Spark takes the blob and hands it on.
+        watch.stop("emit")
+
+
+def _follow_clock(plan: CellPlan, meta: Meta, delivery: Delivery) -> NDArray[np.bool_]:
+    """Take over what the control source says; the result tells which streams are idle now."""
+    control = delivery.control
+    if control is not None:
+        meta.k, meta.clock = control.k, control.clock
+        meta.seen_at = [meta.clock if at is None else at for at in meta.seen_at]
+    idle = np.zeros(len(meta.seen_at), dtype=np.bool_)
+    for s, n in enumerate(delivery.n_arrived):
+        at = meta.seen_at[s]
+        if n:
+            # Without word from the control source the time is not known: the next one counts.
+            meta.seen_at[s] = None if control is None else meta.clock
+        elif plan.idle_after is not None and at is not None:
+            idle[s] = meta.clock - at >= plan.idle_after
+    return idle
+
+
+def _arrivals_of(query: BoundQuery, delivery: Delivery) -> Arrivals:
+    times = [
+        times_of(table.column(stream.time), query.unit)[0]
+        for stream, table in zip(query.streams, delivery.tables, strict=True)
+    ]
+    return Arrivals(
+        delivery.tables,
+        np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)]),
+        np.concatenate([np.arange(len(ts)) for ts in times]),
+        np.concatenate(times),
+    )
+
+
+def _steps(
+    pipeline: Pipeline, k: int, delivery: Delivery, arrivals: Arrivals, idle: NDArray[np.bool_]
+) -> Generator[pa.RecordBatch, None, Step]:
+    if delivery.control is not None and delivery.control.flush and not delivery.has_data:
+        return pipeline.flush()
+    return pipeline.push_ticks(
+        arrivals,
+        np.zeros(len(arrivals), dtype=np.int64),
+        n_ticks=1,
+        k=k,
+        marks=delivery.marks[np.newaxis],
+        idle=idle[np.newaxis],
+    )
+
+
+def _leave_rows(
+    plan: CellPlan,
+    delivery: Delivery,
+    step: Step,
+    *,
+    cell: int,
+    batch: int,
+    first_rows: Int64s,
+) -> None:
+    """Write refused rows, and late ones if asked for, where they can be read back."""
+    if plan.log is None:
+        return
+    for s, stream in enumerate(plan.query.streams):
+        if delivery.refused_rows[s]:
+            rows = pa.concat_tables(delivery.refused_rows[s])
+            plan.log.write_rows("refused", stream.name, batch, cell, rows)
+        (late,) = np.nonzero(step.late & (step.stream == s))
+        if not plan.grid.owns(cell, s):
+            # Another cell writes the tuple; this one only what it cost here.
+            late = late[step.n_join[late] > 0]
+        if not plan.late_rows or not len(late):
+            continue
+        # A late tuple goes straight to the join: it came with this very batch.
+        rows = delivery.tables[s].take(pa.array(step.row[late] - first_rows[s]))
+        if PLACE not in rows.column_names:
+            rows = rows.append_column(PLACE, pa.nulls(len(late), pa.int64()))
+        extra = {
+            "__batch": pa.array(np.full(len(late), batch)),
+            "__owned": pa.array(np.full(len(late), plan.grid.owns(cell, s))),
+            "__delay": pa.array(step.delay[late]),
+            "__lost": pa.array(step.n_join[late]),
+            "__beyond": pa.array(step.beyond[late]),
+        }
+        for name, values in extra.items():
+            rows = rows.append_column(name, values)
+        plan.log.write_rows("late", stream.name, batch, cell, rows)
+
+
+def _n_buffered(pipeline: Pipeline, owned: NDArray[np.bool_]) -> int:
+    if owned.all():
+        return pipeline.n_buffered
+    waiting = pipeline.pending.stream[held_ids(pipeline.disorder.queues)[0]]
+    return int(owned[waiting].sum())

@@ -1,0 +1,167 @@
+"""The control source: a streaming source whose offsets carry the slack of every batch.
+
+Spark asks it for an offset when it plans a batch, which is after the batch before has finished.
+It then reads what the cells have left in the control log, lets the policy choose K and puts it
+into the offset. Spark writes offsets to its own log before it runs a batch: so the K of a batch is
+decided once, and the same in every replay. Its rows, one for every cell, take K to the cells.
+
+It is the heartbeat as well: without its rows, a batch without data would call no cell.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from recalljoin.spark.adaptation import Adaptation, PolicyPlan
+from recalljoin.spark.cell_state import check_identity
+from recalljoin.spark.packing import PARCELS_DDL, Control
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from recalljoin.spark.control_log import ControlLog
+
+FORMAT = "recalljoin_control"
+COMPACT_AFTER = 256
+"""Batches whose reports are put together when there are so many."""
+_NOT_COMPACTED = 8
+_SHORTEST_LOOK = 0.1
+"""Seconds between two looks at the control log while there is no data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlan:
+    """What the control source needs to know."""
+
+    log: ControlLog
+    keys: tuple[int, ...]
+    """Group keys of the cells."""
+    identity: str
+    policy: PolicyPlan
+    heartbeat: int | None = None
+    """Milliseconds between batches without data; None for none after the first."""
+    flush: bool = False
+    """Whether the end of a bounded run releases everything."""
+
+    def to_text(self) -> str:
+        """As the value of an option."""
+        content: bytes = cloudpickle.dumps(self)  # type: ignore[no-untyped-call]
+        return base64.b64encode(content).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> ControlPlan:
+        """From :meth:`to_text`."""
+        plan = cloudpickle.loads(base64.b64decode(text))
+        assert isinstance(plan, ControlPlan)
+        return plan
+
+
+class ControlSource(DataSource):
+    """The control source as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What the format is called."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Parcels for the cells."""
+        return PARCELS_DDL
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002 - Spark's
+        """Make the reader, in a process of its own beside the driver."""
+        return ControlReader(ControlPlan.from_text(self.options["plan"]))
+
+
+@dataclass
+class _Word(InputPartition):
+    """What one batch's rows are made of."""
+
+    keys: tuple[int, ...]
+    control: Control
+
+
+class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches on the driver and makes the rows for the cells."""
+
+    def __init__(self, plan: ControlPlan) -> None:
+        self._plan = plan
+        self._adaptation = Adaptation(plan.policy)
+        self._last_batch = -1
+        self._last_had_data = True
+        self._first_call = True
+        self._bounded = False
+        self._looked_at = float("-inf")
+        self._n_loose = 0
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first batch."""
+        return {"n": 0, "k": 0, "clock": 0, "flush": False, "identity": self._plan.identity}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Called in a bounded run: it must come to an end."""
+        self._bounded = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        """Where the next batch ends: one step further, with its slack, or where it starts."""
+        check_identity(start["identity"], self._plan.identity)
+        self._catch_up()
+        now = max(int(time.time() * 1000), start["clock"])
+        # The first batch of a run may hold data whatever the last one of the run before did.
+        if not (self._first_call or self._last_had_data or self._is_due(start, now)):
+            return start
+        self._first_call = False
+        # In a bounded run, two batches without data in a row are the end.
+        flush = self._plan.flush and self._bounded and not self._last_had_data
+        return {
+            "n": start["n"] + 1,
+            "k": self._adaptation.k,
+            "clock": now,
+            "flush": flush,
+            "identity": self._plan.identity,
+        }
+
+    def _is_due(self, start: dict[str, Any], now: int) -> bool:
+        if self._bounded:
+            return self._plan.flush and not start["flush"]
+        heartbeat = self._plan.heartbeat
+        return heartbeat is not None and now - start["clock"] >= heartbeat
+
+    def _catch_up(self) -> None:
+        """Take in every batch that has not been seen, in order."""
+        now = time.monotonic()
+        if not self._last_had_data and now - self._looked_at < _SHORTEST_LOOK:
+            # Spark asks a hundred times a second while nothing comes.
+            return
+        self._looked_at = now
+        for report in self._plan.log.reports_after(self._last_batch):
+            self._adaptation.observe(report)
+            self._last_batch = report.batch
+            self._last_had_data = report.has_data
+            self._n_loose += 1
+        if self._n_loose >= COMPACT_AFTER:
+            # The last batches may be run again, and would report again.
+            self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
+            self._n_loose = _NOT_COMPACTED
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The one partition of a batch."""
+        check_identity(end["identity"], self._plan.identity)
+        if end["n"] == start["n"]:
+            return []
+        control = Control(k=end["k"], clock=end["clock"], flush=end["flush"])
+        return [_Word(self._plan.keys, control)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """The rows of a batch."""
+        assert isinstance(partition, _Word)
+        head = partition.control.to_json()
+        for cell, key in enumerate(partition.keys):
+            yield key, cell, head, None

@@ -1,0 +1,183 @@
+"""The control log: a folder in which cells leave what the driver, and people, want to know.
+
+    <folder>/query                      the id of the query it belongs to
+    <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
+    <folder>/history/<first>-<last>     the same of many old batches, all cells together
+    <folder>/late/<stream>/...          late tuples, Parquet
+    <folder>/refused/<stream>/...       refused rows, Parquet
+
+Every object has one writer and is written at once; a retry writes the same again. So the folder
+may lie on an object store.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.spark.report import Report, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class ControlLog:
+    """One query's control log.
+
+    Parameters
+    ----------
+    folder
+        A path, or an address that Arrow knows (``s3://``, ``hdfs://``, ``file://``).
+    """
+
+    folder: str
+
+    @property
+    def _place(self) -> tuple[pafs.FileSystem, str]:
+        if urlparse(self.folder).scheme:
+            return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
+        return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
+
+    def own(self, query_id: str) -> None:
+        """Take the folder for a query, or see that it has been.
+
+        Raises
+        ------
+        InvalidSetting
+            When it belongs to another query.
+        """
+        owner = self._read("query")
+        if owner is None:
+            self._write("query", query_id.encode())
+        elif owner.decode() != query_id:
+            message = (
+                f"`control_log` {self.folder!r} belongs to the query {owner.decode()}, and this is "
+                f"{query_id}; give every query a folder of its own, and a query that starts again "
+                "from its checkpoint the folder it had"
+            )
+            raise InvalidSetting(message)
+
+    def write_report(self, report: Report) -> None:
+        """Leave a cell's report."""
+        name = f"reports/{report.batch:012d}/{report.cell:05d}.json"
+        self._write(name, report.to_json().encode())
+
+    def reports_after(self, batch: int) -> Iterator[Report]:
+        """Batches later than ``batch``, over all cells and in order.
+
+        Ends at the first one that some cell has not reported yet.
+        """
+        for first, last in self._history():
+            if last > batch:
+                for line in self._must_read(_history_name(first, last)).splitlines():
+                    report = Report.from_json(line)
+                    if report.batch > batch:
+                        yield report
+                        batch = report.batch
+        for number in self._reported():
+            if number > batch:
+                complete = self._report(number)
+                if complete is None:
+                    return
+                yield complete
+
+    def compact(self, last: int) -> None:
+        """Put the reports of old batches, up to ``last``, into one object.
+
+        Called by the driver alone. Should it be interrupted, batches are there twice for a while,
+        and are read once.
+        """
+        numbers = [number for number in self._reported() if number <= last]
+        kept = max((end for _, end in self._history()), default=-1)
+        fresh = [number for number in numbers if number > kept]
+        if fresh:
+            reports = [self._report(number) for number in fresh]
+            lines = [report.to_json() for report in reports if report is not None]
+            if len(lines) < len(fresh):
+                return
+            self._write(_history_name(fresh[0], fresh[-1]), "\n".join(lines).encode())
+        system, root = self._place
+        for number in numbers:
+            system.delete_dir(f"{root}/reports/{number:012d}")
+
+    def _names(self, folder: str) -> list[str]:
+        system, root = self._place
+        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
+        return sorted(info.base_name for info in system.get_file_info(chosen))
+
+    def _reported(self) -> list[int]:
+        return [int(name) for name in self._names("reports")]
+
+    def _history(self) -> list[tuple[int, int]]:
+        spans = (name.removesuffix(".jsonl").split("-") for name in self._names("history")
+                 if name.endswith(".jsonl"))  # fmt: skip
+        return [(int(first), int(last)) for first, last in spans]
+
+    def _report(self, batch: int) -> Report | None:
+        """A batch over all cells; None while a cell has not left its part."""
+        folder = f"reports/{batch:012d}"
+        parts = [
+            Report.from_json(self._must_read(f"{folder}/{name}"))
+            for name in self._names(folder)
+            if name.endswith(".json")
+        ]
+        return merged(parts) if parts and len(parts) == parts[0].n_cells else None
+
+    def write_rows(self, kind: str, stream: str, batch: int, cell: int, rows: pa.Table) -> None:
+        """Leave late or refused rows of a stream as Parquet."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        name = f"{kind}/{stream}/{batch:012d}-{cell:05d}.parquet"
+        self._write(name, sink.getvalue().to_pybytes())
+
+    def rows_folder(self, kind: str, stream: str) -> str | None:
+        """Where late or refused rows of a stream are; None when there are none."""
+        system, root = self._place
+        chosen = pafs.FileSelector(f"{root}/{kind}/{stream}", allow_not_found=True)
+        if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
+            return f"{self.folder}/{kind}/{stream}"
+        return None
+
+    def exists(self) -> bool:
+        """Whether any batch has been reported."""
+        return bool(self._reported() or self._history())
+
+    def _must_read(self, name: str) -> str:
+        content = self._read(name)
+        assert content is not None
+        return content.decode()
+
+    def _read(self, name: str) -> bytes | None:
+        system, root = self._place
+        try:
+            with system.open_input_stream(f"{root}/{name}") as stream:
+                return stream.read()  # type: ignore[no-any-return]
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, content: bytes) -> None:
+        system, root = self._place
+        path = f"{root}/{name}"
+        system.create_dir(path.rpartition("/")[0], recursive=True)
+        if not isinstance(system, pafs.LocalFileSystem):
+            with system.open_output_stream(path) as stream:
+                stream.write(content)
+            return
+        # A file appears at once or not at all: a reader must never see half of it.
+        draft = f"{path}.{uuid.uuid4().hex}.draft"
+        Path(draft).write_bytes(content)
+        os.replace(draft, path)  # noqa: PTH105 - a string all along
+
+
+def _history_name(first: int, last: int) -> str:
+    return f"history/{first:012d}-{last:012d}.jsonl"

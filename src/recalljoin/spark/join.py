@@ -1,0 +1,284 @@
+"""DataFrames in, DataFrame out."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from typing import TYPE_CHECKING, Unpack
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark import TaskContext
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from recalljoin.engine import RESULT_TIME
+from recalljoin.engine.output import Output
+from recalljoin.errors import InvalidSetting
+from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
+from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.spark.control import FORMAT, ControlSource
+from recalljoin.spark.options import RunOptions, RunSettings
+from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema, unpack
+from recalljoin.spark.planning import JoinPlan, plan_join
+from recalljoin.spark.processor import COUNTED, OUTPUT_DDL, CellProcessor
+from recalljoin.spark.replay import TICK, TICKED_DDL, Replayer, first_arrival, ticked_parcels
+from recalljoin.spark.session import (
+    default_cells,
+    default_groups,
+    is_local,
+    own_workers,
+    prepare,
+    same_session,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from recalljoin.spark.streams import FrameStream
+
+_LOG = logging.getLogger(__name__)
+
+
+def join(
+    *streams: FrameStream,
+    on: str | None = None,
+    select: str = "*",
+    recall: float | None = None,
+    period: DurationLike = "1 minute",
+    interval: DurationLike = "1 second",
+    granularity: DurationLike = "10 ms",
+    max_wait: DurationLike | None = None,
+    functions: Functions | None = None,
+    **run: Unpack[RunOptions],
+) -> DataFrame:
+    """Join streams within their windows, as completely as asked for and no later than needed.
+
+    Parameters
+    ----------
+    streams
+        The inputs, made by :func:`~recalljoin.spark.streams.stream`.
+    on
+        What must hold for a result, as SQL; None joins everything within the windows.
+    select
+        ``"*"``: one struct per stream. Otherwise a list such as ``"o.id, p.ts AS paid"``.
+        A column ``result_time`` is added: the largest time among the members.
+    recall
+        Smallest share of the true results to produce, in (0, 1]. Larger waits longer.
+    period, interval, granularity, max_wait
+        As in :class:`~recalljoin.query.Quality`.
+    functions
+        Functions of your own that the condition and the outputs call.
+    run
+        How it is run: see :class:`RunSettings`.
+
+    Returns
+    -------
+    DataFrame
+        Streaming, for any sink and any later operator.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    InvalidSetting
+        When settings contradict each other or the session's.
+    """
+    quality = None
+    if recall is not None:
+        quality = Quality(
+            recall=recall,
+            period=period,
+            interval=interval,
+            granularity=granularity,
+            max_wait=max_wait,
+        )
+    query = Query(
+        streams=[each.declared for each in streams],
+        condition=on,
+        select=select,
+        quality=quality,
+        functions=functions or Functions(),
+    )
+    frames = {each.declared.name: each.frame for each in streams}
+    return _joined(query, frames, RunSettings(**run))
+
+
+def sql(
+    text: str,
+    frames: Mapping[str, DataFrame],
+    *,
+    time: str | Mapping[str, str] = "ts",
+    functions: Functions | None = None,
+    **run: Unpack[RunOptions],
+) -> DataFrame:
+    """Join streams as a query in the paper's form says.
+
+    Parameters
+    ----------
+    text
+        ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
+    frames
+        The DataFrame of each stream, by the name the query gives it.
+    time
+        Time column, of all streams or by stream.
+    functions, run
+        As in :func:`join`.
+    """
+    query = parse_query(text, functions=functions, time=time)
+    return _joined(query, dict(frames), RunSettings(**run))
+
+
+def _joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings) -> DataFrame:
+    by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
+    spark = same_session(list(by_stream.values()))
+    streaming = {name: frame.isStreaming for name, frame in by_stream.items()}
+    if len(set(streaming.values())) > 1:
+        message = f"either all streams are streaming DataFrames or none, got {streaming}"
+        raise InvalidSetting(message)
+    recorded = [each.name for each in query.streams if each.arrival is not None]
+    if all(streaming.values()):
+        if recorded:
+            message = (
+                f"stream {_listed(recorded)} is a streaming DataFrame and arrives when it arrives; "
+                "`arrival` is for recorded data"
+            )
+            raise InvalidSetting(message)
+        return _streaming(query, by_stream, settings, spark)
+    if len(recorded) < len(by_stream):
+        message = (
+            f"stream {_listed(set(by_stream) - set(recorded))} is not a streaming DataFrame; name "
+            "its column of arrival times in `arrival`, to replay it"
+        )
+        raise InvalidSetting(message)
+    return _replayed(query, by_stream, settings, spark)
+
+
+def _streaming(
+    query: Query, frames: Mapping[str, DataFrame], settings: RunSettings, spark: SparkSession
+) -> DataFrame:
+    plan = plan_join(
+        query,
+        frames,
+        settings,
+        n_cells=default_cells(spark),
+        n_groups=default_groups(spark),
+        control_log=_control_log(spark, settings),
+    )
+    prepare(spark, plan.layout.n_groups)
+    spark.dataSource.register(ControlSource)
+    control = plan.control(flush=settings.flush).to_text()
+    parcels = spark.readStream.format(FORMAT).option("plan", control).load()
+    for s, stream in enumerate(plan.query.streams):
+        chosen = _chosen(frames[stream.name], needed_schema(plan.query, s).names)
+        parcels = parcels.unionAll(
+            chosen.mapInArrow(_routing(Router(plan.cells.query, plan.layout, s)), PARCELS_DDL)
+        )
+    with own_workers(spark):
+        left = parcels.groupBy("key").transformWithStateInPandas(
+            CellProcessor(plan.cells), OUTPUT_DDL, "Append", "None"
+        )
+    counted = [sf.sum(name).alias(name) for name in COUNTED]
+    clocks = [sf.max(name).alias(name) for name in ("k", "watermark")]
+    return (
+        left.observe(settings.name, *clocks, *counted)
+        .select("body")
+        .mapInArrow(unpack, _output_schema(plan, frames))
+    )
+
+
+def _replayed(
+    query: Query, frames: Mapping[str, DataFrame], settings: RunSettings, spark: SparkSession
+) -> DataFrame:
+    # One task runs all cells, as the slack of a tick depends on all of them.
+    plan = plan_join(
+        query,
+        frames,
+        settings,
+        n_cells=default_cells(spark),
+        n_groups=1,
+        control_log=settings.control_log,
+    )
+    arrivals = {stream.name: str(stream.arrival) for stream in plan.query.streams}
+    first = first_arrival(frames.values(), (arrivals[name] for name in frames)) or 0
+    length = nanoseconds(settings.tick, name="tick")
+    if length < 1_000_000:
+        message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
+        raise InvalidSetting(message)
+    parcels = None
+    for s, stream in enumerate(plan.query.streams):
+        arrival = arrivals[stream.name]
+        kind = stream.schema.field(arrival).type
+        packing = ticked_parcels(
+            Router(plan.cells.query, plan.layout, s),
+            arrival,
+            first=first,
+            length=in_unit(length, "us" if pt.is_timestamp(kind) else settings.time_unit),
+        )
+        names = dict.fromkeys([*needed_schema(plan.query, s).names, arrival])
+        packed = _chosen(frames[stream.name], list(names)).mapInArrow(packing, TICKED_DDL)
+        parcels = packed if parcels is None else parcels.unionAll(packed)
+    assert parcels is not None
+    replayer = Replayer(plan.cells, plan.policy, in_unit(length, "ms"))
+    return (
+        parcels.repartition(1)
+        .sortWithinPartitions(TICK)
+        .mapInArrow(replayer.replay, "body binary")
+        .mapInArrow(unpack, _output_schema(plan, frames))
+    )
+
+
+def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:
+    return frame.select(*(sf.col(f"`{name}`") for name in names))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) -> DataFrame:
+    frame = frames.get(name, frames.get(source or name))
+    if frame is None:
+        known = ", ".join(f"`{each}`" for each in frames)
+        message = f"there is no DataFrame for stream `{name}`; given are {known}"
+        raise InvalidSetting(message)
+    return frame
+
+
+def _control_log(spark: SparkSession, settings: RunSettings) -> str:
+    if settings.control_log is not None:
+        return settings.control_log
+    if not is_local(spark):
+        message = (
+            "`control_log` must name a folder that all workers see, as on a cluster there is no "
+            "default; write for example control_log='s3://bucket/joins/orders'"
+        )
+        raise InvalidSetting(message)
+    folder = tempfile.mkdtemp(prefix="recalljoin-")
+    _LOG.warning(
+        "no `control_log` given: %s is used, and a restart from the checkpoint begins to learn "
+        "the slack anew",
+        folder,
+    )
+    return folder
+
+
+def _routing(router: Router) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        yield from router.route(batches, context.partitionId() if context is not None else 0)
+
+    return route
+
+
+def _output_schema(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> StructType:
+    output = Output(plan.query).schema
+    fields = []
+    for field in output:
+        is_stream = field.name != RESULT_TIME and plan.query.select is None
+        kind = frames[field.name].schema if is_stream else from_arrow_type(field.type)
+        fields.append(StructField(field.name, kind))
+    return StructType(fields)

@@ -1,0 +1,82 @@
+"""How a join is run, beside what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recalljoin.query import DurationLike, TimeUnit
+    from recalljoin.spark.adaptation import PolicyChoice
+
+METRICS = "recalljoin"
+"""Name of the metrics in the query's own progress."""
+
+
+class RunOptions(TypedDict, total=False):
+    """How a join is run, as keyword arguments; see :class:`RunSettings`."""
+
+    k: DurationLike | None
+    policy: PolicyChoice | None
+    policy_options: Mapping[str, Any] | None
+    cells: int | None
+    groups: int | None
+    control_log: str | None
+    idle_after: DurationLike | None
+    flush: bool
+    late_rows: bool
+    tick: DurationLike
+    name: str
+    time_unit: TimeUnit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How a join is run.
+
+    Parameters
+    ----------
+    k
+        A fixed slack in place of a recall: text such as ``"200 ms"``, whole milliseconds, or a
+        timedelta. Larger waits longer, loses fewer results.
+    policy
+        What chooses the slack for a recall: a policy's name, or a function that makes one.
+    policy_options
+        What only that policy has, such as the ``gain`` of ``"slack"``.
+    cells
+        Operator instances the work is divided over; by default as many as there are cores.
+    groups
+        Tasks the cells are divided over, the cells of one task running as threads; by default one
+        for each executor, which then finds its cells in memory again in every batch.
+    control_log
+        Folder in which cells leave what the policy and progress reports need. All workers must
+        see it, and it must be the same when the query starts again from its checkpoint.
+    idle_after
+        Time without a tuple after which a stream no longer holds the others back; None for never.
+    flush
+        Release everything at the end of a bounded run (``trigger(availableNow=True)``). Tuples
+        that come in a later run are late. Recorded arrivals always end so.
+    late_rows
+        Keep late tuples in the control log.
+    tick
+        Of recorded arrivals: rows that arrive within this time of each other arrive together.
+    name
+        Of the metrics in the query's own progress; two joins in one query need two.
+    time_unit
+        What integer time columns count in.
+    """
+
+    k: DurationLike | None = None
+    policy: PolicyChoice | None = None
+    policy_options: Mapping[str, Any] | None = None
+    cells: int | None = None
+    groups: int | None = None
+    control_log: str | None = None
+    idle_after: DurationLike | None = None
+    flush: bool = False
+    late_rows: bool = False
+    tick: DurationLike = "100 ms"
+    name: str = METRICS
+    time_unit: TimeUnit = "ms"

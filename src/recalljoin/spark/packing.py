@@ -1,0 +1,317 @@
+"""What travels between Spark's stages: a few rows with Arrow in them instead of many small rows.
+
+From the sources to the cells, every row is a *parcel*: a small head, and for tuples a body that
+holds them in Arrow's stream format. Each task sends every cell one parcel at least, because the
+head carries the task's *marks* (how many tuples of which stream, and the largest timestamp), and
+a cell must hear of the progress of all streams. From the cells, every row is a blob of results.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
+from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.query import BoundQuery, columns
+
+if TYPE_CHECKING:
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.spark.cells import Grid, Layout
+
+PARCELS = pa.schema(
+    [
+        pa.field("key", pa.int64(), nullable=False),
+        pa.field("cell", pa.int32(), nullable=False),
+        pa.field("head", pa.string(), nullable=False),
+        pa.field("body", pa.binary()),
+    ]
+)
+PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary"
+"""The same for Spark."""
+
+ROWS_AT_ONCE = 1 << 18
+"""Tuples packed at once: bounds the memory of a task and the size of a body."""
+
+Bodies = Sequence[tuple[int, bytes | None]]
+"""Cells, each with its tuples, packed."""
+
+PLACE = "__place"
+"""Column that tells the tuples of a batch apart, so that copies are known for what they are."""
+
+TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a parcel says about its task's tuples, the same to every cell."""
+
+    kind: str
+    stream: int = -1
+    task: int = 0
+    part: int = 0
+    n: int = 0
+    """Tuples packed, for all cells together and each counted once."""
+    top: int = NEVER
+    """Largest timestamp among them."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Rows refused, by reason."""
+    seconds: float = 0.0
+    """Time it took to pack them."""
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Head:
+        """From :meth:`to_json`."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Router:
+    """Packs the tuples of one stream for the cells.
+
+    Parameters
+    ----------
+    query
+        The bound query.
+    layout
+        The cells and where they live.
+    stream
+        Index of the stream.
+    """
+
+    query: BoundQuery
+    layout: Layout
+    stream: int
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self.layout.grid
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the tuples packed."""
+        return needed_schema(self.query, self.stream)
+
+    def route(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        """Parcels for all cells, from the rows of one task."""
+        part = 0
+        for table in _in_pieces(batches):
+            yield from self.packed(table, task, part)
+            part += 1
+        if not part:
+            # A source has moved on, if only over an empty file: this is not the end of input.
+            nothing: Bodies = [(cell, None) for cell in range(self.grid.n_cells)]
+            yield self._parcels(Head(TUPLES, self.stream, task), nothing)
+
+    def packed(self, table: pa.Table, task: int, part: int) -> Iterator[pa.RecordBatch]:
+        """Parcels for all cells, from one piece of a task's rows."""
+        begin = time.perf_counter()
+        bound = self.query.streams[self.stream]
+        # In one piece rows are picked faster; and types are as bound, whatever the source declares.
+        table = table.cast(self.schema).combine_chunks()
+        ts, known = times_of(table.column(bound.time), self.query.unit)
+        usable = known & (np.abs(ts) <= MAX_TIME)
+        refused: dict[str, int] = {}
+        if not usable.all():
+            faulty = {NULL_TIME: ~known, TIME_OUT_OF_RANGE: known & ~usable}
+            refused = {reason: int(rows.sum()) for reason, rows in faulty.items() if rows.any()}
+            reasons = np.where(known, TIME_OUT_OF_RANGE, NULL_TIME)[~usable]
+            rows = table.filter(pa.array(~usable)).append_column("__reason", pa.array(reasons))
+            head = Head(REFUSED, self.stream, task, part)
+            yield self._parcels(head, [(0, to_bytes(rows))])
+            table, ts = table.filter(pa.array(usable)), ts[usable]
+        if self.grid.n_copies(self.stream) > 1:
+            first = (task << 42) | (part << 20)
+            places = np.arange(first, first + table.num_rows, dtype=np.int64)
+            table = table.append_column(PLACE, pa.array(places))
+        bodies = self._bodies(table, ts)
+        head = Head(
+            TUPLES, self.stream, task, part, len(ts), int(ts.max(initial=NEVER)), refused,
+            time.perf_counter() - begin,
+        )  # fmt: skip
+        yield self._parcels(head, bodies)
+
+    def _bodies(self, table: pa.Table, ts: Int64s) -> Bodies:
+        n_cells = self.grid.n_cells
+        bodies: list[bytes | None] = [None] * n_cells
+        if len(ts) and self.grid.n_copies(self.stream) == n_cells:
+            bodies = [to_bytes(table)] * n_cells
+        elif len(ts):
+            cells = self.grid.cells_of(self.query, self.stream, table, ts)
+            n_copies = cells.shape[1]
+            flat = cells.ravel().astype(np.uint16)
+            order = np.argsort(flat, kind="stable")
+            sorted_table = table.take(pa.array(order // n_copies if n_copies > 1 else order))
+            ends = np.cumsum(np.bincount(flat, minlength=n_cells))
+            for cell, end in enumerate(ends):
+                start = int(ends[cell - 1]) if cell else 0
+                if end > start:
+                    bodies[cell] = to_bytes(sorted_table.slice(start, int(end) - start))
+        return list(enumerate(bodies))
+
+    def _parcels(self, head: Head, bodies: Bodies) -> pa.RecordBatch:
+        keys = self.layout.keys
+        text = head.to_json()
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([keys[cell] for cell, _ in bodies], pa.int64()),
+                pa.array([cell for cell, _ in bodies], pa.int32()),
+                pa.array([text] * len(bodies), pa.string()),
+                pa.array([body for _, body in bodies], pa.binary()),
+            ],
+            schema=PARCELS,
+        )
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the control source says to every cell: the slack, and what time it is."""
+
+    k: int
+    clock: int
+    """Milliseconds since 1970, as the driver's clock had it."""
+    flush: bool = False
+    """Whether this is the end, should the batch hold no tuples."""
+
+    def to_json(self) -> str:
+        """As text, the head of a parcel."""
+        return json.dumps({"kind": CONTROL, **vars(self)})
+
+
+@dataclass
+class Delivery:
+    """What a cell is given in one batch."""
+
+    tables: tuple[pa.Table, ...]
+    """Its tuples of each stream; with column :data:`PLACE` where a stream's tuples have copies."""
+    bodies: tuple[tuple[bytes, ...], ...]
+    """The same as they came."""
+    n_arrived: list[int]
+    """Tuples of each stream in all cells together."""
+    marks: Int64s
+    """Largest timestamp of each stream; NEVER where none came."""
+    has_data: bool
+    """Whether any task sent anything."""
+    refused: list[dict[str, int]]
+    """For each stream, rows refused by reason."""
+    refused_rows: list[list[pa.Table]]
+    """For each stream, the rows themselves; sent to the first cell only."""
+    control: Control | None
+    route_seconds: float
+
+
+def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
+    """The columns of a stream that the query reads, in their order."""
+    stream = query.streams[s]
+    if query.select is None and not query.counts_only:
+        return stream.schema
+    expressions = [equality.members[s] for equality in query.classes if s in equality.members]
+    expressions += [conjunct.expression for conjunct in query.residual]
+    expressions += [output.expression for output in query.select or ()]
+    names = {c.name for expression in expressions for c in columns(expression) if c.stream == s}
+    names.add(stream.time)
+    return pa.schema([f for f in stream.schema if f.name in names])
+
+
+def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> Delivery:
+    """Unpack the parcels of one cell, in whatever order they come.
+
+    Parameters
+    ----------
+    query
+        The bound query.
+    parcels
+        Heads and bodies.
+    """
+    m = len(query.streams)
+    bodies: list[list[tuple[int, int, bytes]]] = [[] for _ in range(m)]
+    refused: list[dict[str, int]] = [{} for _ in range(m)]
+    refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
+    n_arrived = [0] * m
+    marks = np.full(m, NEVER, dtype=np.int64)
+    control = None
+    has_data = False
+    seconds = 0.0
+    for text, body in parcels:
+        content: dict[str, Any] = json.loads(text)
+        if content["kind"] == CONTROL:
+            content.pop("kind")
+            control = Control(**content)
+            continue
+        head = Head(**content)
+        has_data = True
+        if head.kind == REFUSED:
+            assert body is not None
+            refused_rows[head.stream].append(from_bytes(body))
+            continue
+        n_arrived[head.stream] += head.n
+        marks[head.stream] = max(int(marks[head.stream]), head.top)
+        seconds += head.seconds
+        for reason, count in head.refused.items():
+            counts = refused[head.stream]
+            counts[reason] = counts.get(reason, 0) + count
+        if body is not None:
+            bodies[head.stream].append((head.task, head.part, body))
+    # Tasks finish in any order; their tuples are taken in one.
+    ordered = tuple(
+        tuple(body for _, _, body in sorted(parts, key=lambda part: part[:2])) for parts in bodies
+    )
+    tables = tuple(table_of(query, s, parts) for s, parts in enumerate(ordered))
+    return Delivery(
+        tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds
+    )
+
+
+def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:
+    """The tuples of a stream that some bodies hold."""
+    tables = [from_bytes(body) for body in bodies]
+    return pa.concat_tables(tables) if tables else needed_schema(query, s).empty_table()
+
+
+def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """Rows in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_bytes(content: bytes | memoryview) -> pa.Table:
+    """Rows from :func:`to_bytes`; they refer to ``content`` and copy nothing."""
+    return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Results from rows with a binary column ``body``; rows without one are skipped."""
+    for batch in batches:
+        for body in batch.column("body"):
+            if body.is_valid:
+                yield from pa.ipc.open_stream(body.as_buffer())
+
+
+def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of at most about :data:`ROWS_AT_ONCE` rows."""
+    held: list[pa.RecordBatch] = []
+    n_held = 0
+    for whole in batches:
+        for begin in range(0, whole.num_rows, ROWS_AT_ONCE):
+            batch = whole.slice(begin, ROWS_AT_ONCE)
+            if n_held and n_held + batch.num_rows > ROWS_AT_ONCE:
+                yield pa.Table.from_batches(held)
+                held, n_held = [], 0
+            held.append(batch)
+            n_held += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held)

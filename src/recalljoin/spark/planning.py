@@ -1,0 +1,158 @@
+"""From a query and its settings to what the cells and the control source are told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from recalljoin.engine import EngineSettings
+from recalljoin.errors import InvalidQuery, InvalidSetting
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.spark.adaptation import PolicyPlan, plan_policy
+from recalljoin.spark.cell import CellPlan
+from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.control import ControlPlan
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.streams import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from recalljoin.query import BoundQuery, DurationLike, Query
+    from recalljoin.spark.options import RunSettings
+
+_BUCKETS_IN_PERIOD = 1000
+_SHORTEST_HEARTBEAT = 500
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A join that is ready to be run."""
+
+    query: BoundQuery
+    cells: CellPlan
+    policy: PolicyPlan
+
+    @property
+    def layout(self) -> Layout:
+        """The cells and where they live."""
+        return self.cells.layout
+
+    def control(self, *, flush: bool) -> ControlPlan:
+        """What the control source is told."""
+        assert self.cells.log is not None
+        idle_after = self.cells.idle_after
+        return ControlPlan(
+            log=self.cells.log,
+            keys=self.layout.keys,
+            identity=self.cells.identity,
+            policy=self.policy,
+            heartbeat=None if idle_after is None else max(idle_after // 2, _SHORTEST_HEARTBEAT),
+            flush=flush,
+        )
+
+
+def plan_join(
+    query: Query,
+    frames: Mapping[str, DataFrame],
+    settings: RunSettings,
+    *,
+    n_cells: int,
+    n_groups: int,
+    control_log: str | None,
+) -> JoinPlan:
+    """Bind a query to the DataFrames of its streams and divide its work.
+
+    Parameters
+    ----------
+    query
+        As the user states it.
+    frames
+        The DataFrame of each stream.
+    settings
+        How it is run.
+    n_cells, n_groups
+        Where the settings leave them open.
+    control_log
+        Where cells report to; None for nowhere.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    InvalidSetting
+        When settings contradict each other.
+    """
+    schemas = {name: arrow_schema(frame) for name, frame in frames.items()}
+    bound = query.bind(schemas, time_unit=settings.time_unit)
+    if bound.counts_only:
+        message = (
+            "SELECT count(*) is for local runs; in Spark select columns and count the DataFrame, "
+            "or read the number of results from the query's progress"
+        )
+        raise InvalidQuery(message)
+    target = PolicySettings.of(bound)
+    policy = plan_policy(
+        target,
+        recall=bound.quality.recall if bound.quality else None,
+        k=None if settings.k is None else _units(settings.k, "k", bound),
+        choice=settings.policy,
+        options=settings.policy_options,
+    )
+    groups = n_groups if settings.groups is None else settings.groups
+    if groups < 1:
+        message = f"`groups` must be 1 or more, got {groups!r}"
+        raise InvalidSetting(message)
+    grid = make_grid(bound, n_cells if settings.cells is None else settings.cells)
+    layout = Layout(grid, min(groups, grid.n_cells))
+    idle_after = None
+    if settings.idle_after is not None:
+        idle_after = in_unit(nanoseconds(settings.idle_after, name="idle_after"), "ms")
+    cells = CellPlan(
+        # The target may change while a checkpoint is in use; cells have no need to know it.
+        query=replace(bound, quality=None),
+        layout=layout,
+        settings=EngineSettings(
+            arrival="tick", granularity=target.granularity if policy.make().uses_slack else 0
+        ),
+        identity=identity_of(bound, layout),
+        log=None if control_log is None else ControlLog(control_log),
+        period=target.period,
+        granularity=target.granularity,
+        bucket=max(target.granularity, target.period // _BUCKETS_IN_PERIOD),
+        idle_after=idle_after,
+        late_rows=settings.late_rows,
+    )
+    return JoinPlan(bound, cells, policy)
+
+
+def _units(length: DurationLike, name: str, bound: BoundQuery) -> int:
+    return in_unit(nanoseconds(length, name=name), bound.unit)
+
+
+def identity_of(bound: BoundQuery, layout: Layout) -> str:
+    """What must stay the same while a checkpoint is in use, as JSON."""
+    streams = {
+        stream.name: f"window {stream.window} {bound.unit}, time {stream.time}"
+        for stream in bound.streams
+    }
+    columns = {
+        stream.name: ", ".join(f"{f.name} {f.type}" for f in needed_schema(bound, s))
+        for s, stream in enumerate(bound.streams)
+    }
+    classes = [" = ".join(repr(e) for _, e in sorted(c.members.items())) for c in bound.classes]
+    condition = sorted(classes) + sorted(repr(each.expression) for each in bound.residual)
+    return json.dumps(
+        {
+            "streams": streams,
+            "condition": condition,
+            "columns": columns,
+            "cells": list(layout.grid.shares),
+            "groups": layout.n_groups,
+        }
+    )

@@ -1,0 +1,201 @@
+"""What a join did, batch by batch, and the tuples it left out: read from its control log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
+
+from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.recall import RecallMeter
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import PLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from recalljoin.spark.report import Report
+
+_COUNTS = ("arrived", "refused", "late", "produced", "lost")
+SCHEMA = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("planned", pa.timestamp("us", "UTC")),
+        ("k", pa.int64()),
+        ("watermark", pa.int64()),
+        ("base_time", pa.int64()),
+        ("recall", pa.float64()),
+        ("recall_settled", pa.float64()),
+        *((name, pa.int64()) for name in _COUNTS),
+        *((f"total_{name}", pa.int64()) for name in _COUNTS),
+        ("beyond", pa.int64()),
+        ("buffered", pa.int64()),
+        ("kept", pa.int64()),
+        ("replication", pa.float64()),
+        ("restored", pa.int64()),
+        ("refused_by", pa.map_(pa.string(), pa.int64())),
+        ("seconds", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+"""Columns of :func:`progress_table`."""
+
+
+def progress(spark: SparkSession, control_log: str) -> DataFrame:
+    """What the join of a control log has done, one row a batch.
+
+    Parameters
+    ----------
+    spark
+        The session of the DataFrame.
+    control_log
+        As given to :func:`~recalljoin.spark.join`.
+
+    Returns
+    -------
+    DataFrame
+        Slack, watermark, recall over the last period (of the newest results, provisional; and of
+        the newest that no late tuple can change), tuples arrived, late and refused (by reason),
+        results produced and lost, each in the batch and in total; tuples buffered and kept;
+        ``replication``, copies made of a tuple; time by stage in seconds, over all cells. A time
+        that has not begun or has ended is null.
+
+    Raises
+    ------
+    InvalidSetting
+        When there is no such control log.
+    """
+    return spark.createDataFrame(progress_table(control_log))
+
+
+def progress_table(control_log: str) -> pa.Table:
+    """The same as :func:`progress`, without Spark."""
+    log = _existing(control_log)
+    return pa.Table.from_pylist(list(_rows(log)), schema=SCHEMA)
+
+
+def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
+    meter: RecallMeter | None = None
+    totals = dict.fromkeys(_COUNTS, 0)
+    for report in log.reports_after(-1):
+        profile = report.profile
+        if meter is None or (meter.period, meter.bucket) != (report.period, profile.bucket):
+            # A restart may have changed the period: from there on it is measured anew.
+            meter = RecallMeter(
+                period=report.period,
+                settling=2 * report.reach,
+                reach=report.reach,
+                bucket=profile.bucket,
+            )
+        at_end = report.watermark == FOREVER
+        if not at_end:
+            meter.observe(profile)
+        counts = {
+            "arrived": sum(report.n_arrived),
+            "refused": report.n_refused,
+            "late": profile.n_late,
+            "produced": profile.n_produced,
+            "lost": profile.n_lost,
+        }
+        totals = {name: totals[name] + counts[name] for name in _COUNTS}
+        yield {
+            "batch": report.batch,
+            "planned": report.clock * 1000 if report.clock else None,
+            "k": report.k,
+            "watermark": _known(report.watermark),
+            "base_time": _known(report.base_time),
+            "recall": meter.measure().recall,
+            "recall_settled": meter.measure_settled().recall,
+            **counts,
+            **{f"total_{name}": total for name, total in totals.items()},
+            "beyond": profile.n_beyond,
+            "buffered": report.n_buffered,
+            "kept": report.n_kept,
+            "replication": report.n_delivered / counts["arrived"] if counts["arrived"] else None,
+            "restored": report.n_restored,
+            "refused_by": list(_refused_by(report)),
+            "seconds": list(report.seconds.items()),
+        }
+
+
+def late(spark: SparkSession, control_log: str, stream: str) -> DataFrame:
+    """The late tuples of a stream, where the join was made with ``late_rows=True``.
+
+    Returns
+    -------
+    DataFrame
+        The tuple as a struct of the columns the query reads, ``delay`` behind its stream, the
+        number of results ``lost`` with it, whether it came ``beyond`` the horizon in which losses
+        are known, and its ``batch``.
+
+    Raises
+    ------
+    InvalidSetting
+        When there is no such control log, or no late tuple in it.
+    """
+    rows = spark.read.parquet(_rows_folder(control_log, "late", stream))
+    names = [name for name in rows.columns if not name.startswith("__")]
+    copies = Window.partitionBy("__batch", PLACE)
+    # A tuple with copies has lost results in several cells; one of them owns it.
+    lost = sf.when(sf.col(PLACE).isNull(), sf.col("__lost")).otherwise(
+        sf.sum("__lost").over(copies)
+    )
+    return (
+        rows.withColumn("__all_lost", lost)
+        .where("__owned")
+        .select(
+            sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+            sf.col("__delay").alias("delay"),
+            sf.col("__all_lost").alias("lost"),
+            sf.col("__beyond").alias("beyond"),
+            sf.col("__batch").alias("batch"),
+        )
+    )
+
+
+def refused(spark: SparkSession, control_log: str, stream: str) -> DataFrame:
+    """The rows of a stream that could not take part, as a struct, with the ``reason``.
+
+    Raises
+    ------
+    InvalidSetting
+        When there is no such control log, or no refused row in it.
+    """
+    rows = spark.read.parquet(_rows_folder(control_log, "refused", stream))
+    names = [name for name in rows.columns if name != "__reason"]
+    return rows.select(
+        sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+        sf.col("__reason").alias("reason"),
+    )
+
+
+def _existing(control_log: str) -> ControlLog:
+    log = ControlLog(control_log)
+    if not log.exists():
+        message = f"`control_log` {control_log!r} holds no batch of a join"
+        raise InvalidSetting(message)
+    return log
+
+
+def _rows_folder(control_log: str, kind: str, stream: str) -> str:
+    folder = _existing(control_log).rows_folder(kind, stream)
+    if folder is None:
+        message = f"`control_log` {control_log!r} holds no {kind} rows of stream {stream!r}"
+        if kind == "late":
+            message += "; they are kept where the join is made with late_rows=True"
+        raise InvalidSetting(message)
+    return folder
+
+
+def _refused_by(report: Report) -> Iterator[tuple[str, int]]:
+    for s, counts in enumerate(report.refused):
+        for reason, n in counts.items():
+            yield f"{report.streams[s]}: {reason}", n
+
+
+def _known(time: int) -> int | None:
+    return None if time in (NEVER, FOREVER) else time

@@ -1,0 +1,206 @@
+"""Recorded arrivals: DataFrames that do not stream, replayed through the same cells.
+
+Rows are cut into ticks by their arrival column, tick by tick handed to cells as a streaming query
+hands them micro-batches, and K is adapted between ticks by the same manager. All cells run as
+threads of one task, because the slack of a tick depends on what all of them saw before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark import TaskContext
+from pyspark.sql import functions as sf
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.spark.adaptation import Adaptation, PolicyPlan
+from recalljoin.spark.group import Parcel, run_group
+from recalljoin.spark.packing import PARCELS, Control, Router
+from recalljoin.spark.report import merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.spark.cell import CellPlan
+    from recalljoin.spark.report import Report
+
+TICK = "tick"
+TICKED = PARCELS.append(pa.field(TICK, pa.int64(), nullable=False))
+TICKED_DDL = (
+    "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary, "
+    "tick bigint NOT NULL"
+)
+
+
+@dataclass
+class MemoryStore:
+    """State of a group that lives no longer than its task."""
+
+    metas: dict[int, str] = field(default_factory=dict)
+    chunks: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    def read_meta(self, cell: int) -> str | None:
+        """What :meth:`write_meta` wrote last."""
+        return self.metas.get(cell)
+
+    def write_meta(self, cell: int, content: str) -> None:
+        """Replace the small part of a cell's state."""
+        self.metas[cell] = content
+
+    def read_chunk(self, cell: int, number: int) -> bytes:
+        """A chunk."""
+        return self.chunks[cell, number]
+
+    def write_chunk(self, cell: int, number: int, content: bytes) -> None:
+        """Add a chunk."""
+        self.chunks[cell, number] = content
+
+    def drop_chunk(self, cell: int, number: int) -> None:
+        """Remove a chunk."""
+        del self.chunks[cell, number]
+
+
+def first_arrival(frames: Iterable[DataFrame], columns: Iterable[str]) -> int | None:
+    """The smallest arrival of all inputs, as Arrow counts it; None where there are no rows.
+
+    Raises
+    ------
+    InvalidSetting
+        When a row has no arrival.
+    """
+    firsts: list[int] = []
+    for frame, column in zip(frames, columns, strict=True):
+        name = sf.col(f"`{column}`")
+        found = frame.agg(sf.min(name).alias("first"), sf.count(sf.when(name.isNull(), 1)))
+        table = found.toArrow()
+        if table.column(1)[0].as_py():
+            message = f"`arrival` must not be null; column {column!r} is"
+            raise InvalidSetting(message)
+        if table.column(0)[0].is_valid:
+            firsts.append(int(_as_numbers(table.column(0))[0]))
+    return min(firsts, default=None)
+
+
+def ticked_parcels(
+    router: Router, arrival: str, *, first: int, length: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow that packs rows tick by tick.
+
+    Parameters
+    ----------
+    router
+        Packs the rows of one tick.
+    arrival
+        Column that says when a row arrived.
+    first
+        The first arrival of all inputs.
+    length
+        Length of a tick, in the unit of the arrival column.
+    """
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        part = 0
+        for batch in batches:
+            tick = (_as_numbers(batch.column(arrival)) - first) // length
+            order = np.argsort(tick, kind="stable")
+            ordered = batch.take(pa.array(order))
+            starts = np.flatnonzero(np.diff(tick[order], prepend=-1))
+            for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+                number = int(tick[order[begin]])
+                table = pa.Table.from_batches([ordered.slice(begin, end - begin)])
+                for packed in router.packed(table.select(router.schema.names), task, part):
+                    ticks = pa.array(np.full(packed.num_rows, number, dtype=np.int64))
+                    yield pa.RecordBatch.from_arrays([*packed.columns, ticks], schema=TICKED)
+                part += 1
+
+    return pack
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Runs all ticks of a recording, one after another.
+
+    Parameters
+    ----------
+    plan
+        What the cells have in common.
+    policy
+        What chooses the slack.
+    length
+        Length of a tick in milliseconds.
+    """
+
+    plan: CellPlan
+    policy: PolicyPlan
+    length: int
+
+    def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blobs of results, from parcels in the order of their ticks."""
+        run = _Run(self.plan, Adaptation(self.policy))
+        last = -1
+        for tick, parcels in _by_tick(batches):
+            if tick > last + 1 and run.n_ticks:
+                # A tick without tuples matters if the slack has fallen. More of them do not.
+                yield from run.tick({}, clock=(last + 1) * self.length)
+            yield from run.tick(parcels, clock=tick * self.length)
+            last = tick
+        yield from run.tick({}, clock=(last + 1) * self.length, flush=True)
+
+
+@dataclass
+class _Run:
+    """One replay on its way."""
+
+    plan: CellPlan
+    adaptation: Adaptation
+    store: MemoryStore = field(default_factory=MemoryStore)
+    n_ticks: int = 0
+
+    def tick(
+        self, parcels: dict[int, list[Parcel]], *, clock: int, flush: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        word: Parcel = (Control(k=self.adaptation.k, clock=clock, flush=flush).to_json(), None)
+        cells = range(self.plan.grid.n_cells)
+        given = {cell: [word, *parcels.get(cell, [])] for cell in cells}
+        steps = run_group(self.plan, given, self.store, batch=self.n_ticks)
+        self.n_ticks += 1
+        while True:
+            try:
+                _, blob = next(steps)
+            except StopIteration as end:
+                reports: list[Report] = end.value
+                self.adaptation.observe(merged(reports))
+                return
+            yield pa.record_batch({"body": pa.array([blob], pa.binary())})
+
+
+def _by_tick(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[int, dict[int, list[Parcel]]]]:
+    current: int | None = None
+    held: dict[int, list[Parcel]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            if current is not None and row[TICK] != current:
+                yield current, held
+                held = {}
+            current = row[TICK]
+            held.setdefault(row["cell"], []).append((row["head"], row["body"]))
+    if current is not None:
+        yield current, held
+
+
+def _as_numbers(column: pa.Array | pa.ChunkedArray) -> Int64s:
+    if pt.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    numbers: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return numbers

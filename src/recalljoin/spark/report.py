@@ -1,0 +1,113 @@
+"""What a cell reports of a batch, and how the reports of all cells add up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from recalljoin.quality.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from recalljoin.query import TimeUnit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One batch, as one cell or all of them together have seen it.
+
+    Tuples are counted in the cell that owns them, so that sums over cells count each once.
+    """
+
+    batch: int
+    cell: int | None
+    """None for all cells together."""
+    n_cells: int
+    streams: tuple[str, ...]
+    """Their names."""
+    unit: TimeUnit
+    """Unit of all times but ``clock``."""
+    period: int
+    """Recall is measured over this long."""
+    reach: int
+    """Largest window."""
+    k: int
+    clock: int
+    """The driver's clock when the batch was planned, in milliseconds since 1970."""
+    watermark: int
+    base_time: int
+    local_times: tuple[int, ...]
+    has_data: bool
+    """Whether any source has moved on."""
+    n_arrived: tuple[int, ...]
+    """Tuples of each stream, as every cell hears of them."""
+    refused: tuple[dict[str, int], ...]
+    """Rows of each stream by reason, as every cell hears of them."""
+    n_buffered: int
+    n_kept: int
+    """Tuples in windows and retention horizon, copies included."""
+    n_delivered: int
+    """Tuples taken in, copies included."""
+    n_restored: int
+    """Cells that were rebuilt from state, their memory being elsewhere or gone."""
+    profile: Profile
+    """What the policy learns from."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time by stage; differs from one attempt to the next, unlike all else."""
+
+    @property
+    def n_refused(self) -> int:
+        """Rows refused, for whatever reason."""
+        return sum(sum(counts.values()) for counts in self.refused)
+
+    def to_json(self) -> str:
+        """As text."""
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps({**content, "profile": self.profile.to_json()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """From :meth:`to_json`."""
+        content: dict[str, Any] = json.loads(text)
+        for name in ("streams", "local_times", "n_arrived", "refused"):
+            content[name] = tuple(content[name])
+        content["profile"] = Profile.from_json(content["profile"])
+        return cls(**content)
+
+
+def merged(reports: Iterable[Report]) -> Report:
+    """All cells of one batch together; clocks and arrivals are the same in each of them."""
+    cells = sorted(reports, key=lambda report: report.cell or 0)
+    first = cells[0]
+    seconds: dict[str, float] = {}
+    for report in cells:
+        for stage, value in report.seconds.items():
+            # Every cell hears how long packing took: of the same tasks each time.
+            seconds[stage] = value if stage == "route" else seconds.get(stage, 0.0) + value
+    return Report(
+        batch=first.batch,
+        cell=None,
+        n_cells=first.n_cells,
+        streams=first.streams,
+        unit=first.unit,
+        period=first.period,
+        reach=first.reach,
+        k=first.k,
+        clock=first.clock,
+        watermark=first.watermark,
+        base_time=first.base_time,
+        local_times=first.local_times,
+        has_data=first.has_data,
+        n_arrived=first.n_arrived,
+        refused=first.refused,
+        n_buffered=sum(report.n_buffered for report in cells),
+        n_kept=sum(report.n_kept for report in cells),
+        n_delivered=sum(report.n_delivered for report in cells),
+        n_restored=sum(report.n_restored for report in cells),
+        profile=reduce(add, (report.profile for report in cells)),
+        seconds=seconds,
+    )

@@ -1,0 +1,140 @@
+"""What the join needs of a Spark session: set where it is left at Spark's default, or refused."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from recalljoin.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger(__name__)
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_DEFAULT_PARTITIONS = 200
+_POOL = "RECALLJOIN_WORKERS"
+
+
+def session_of(frame: Any) -> SparkSession:
+    """The session a DataFrame belongs to.
+
+    Raises
+    ------
+    InvalidSetting
+        When it is no DataFrame, or one of Spark Connect.
+    """
+    if not isinstance(frame, ClassicDataFrame):
+        if type(frame).__module__.startswith("pyspark.sql.connect"):
+            message = (
+                "joins under Spark Connect are not supported: the control source must run beside "
+                "the driver and the session's settings must be seen; start a classic session with "
+                "SparkSession.builder.master(...) instead of .remote(...)"
+            )
+        else:
+            message = f"a stream must be a Spark DataFrame, got {type(frame).__name__}"
+        raise InvalidSetting(message)
+    return frame.sparkSession
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether tasks run on the driver's machine and see its folders."""
+    return str(spark.sparkContext.master).startswith("local")
+
+
+def default_cells(spark: SparkSession) -> int:
+    """As many cells as there are cores."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def default_groups(spark: SparkSession) -> int:
+    """One group for each executor there is, or is to be; locally the driver is the only one."""
+    if is_local(spark):
+        return 1
+    asked_for = int(spark.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
+    context: Any = spark.sparkContext._jsc
+    there_are = int(context.sc().getExecutorMemoryStatus().size()) - 1
+    return max(1, asked_for, there_are)
+
+
+@contextmanager
+def own_workers(spark: SparkSession) -> Iterator[None]:
+    """Functions made within run in Python workers that run nothing else.
+
+    Spark keeps idle workers by the environment they were started with, and hands out the one that
+    has been idle longest: among workers that also route tuples, a cell would rarely meet its own.
+    """
+    environment = spark.sparkContext.environment
+    environment[_POOL] = "cells"
+    try:
+        yield
+    finally:
+        del environment[_POOL]
+
+
+def prepare(spark: SparkSession, n_groups: int) -> None:
+    """Make the session fit for a join over ``n_groups`` groups of cells.
+
+    What somebody has chosen is never changed.
+
+    Raises
+    ------
+    InvalidSetting
+        When the session is set to something the join cannot, or should not, run with.
+    """
+    _prepare_provider(spark)
+    _prepare_partitions(spark, n_groups)
+
+
+def _prepare_provider(spark: SparkSession) -> None:
+    provider = spark.conf.get(_PROVIDER) or ""
+    if provider == ROCKSDB:
+        return
+    if not provider.endswith(".HDFSBackedStateStoreProvider") or _was_chosen(spark, _PROVIDER):
+        message = (
+            f"the join keeps its state with transformWithState, which needs RocksDB; `{_PROVIDER}` "
+            f"is {provider!r}; set it to {ROCKSDB!r}"
+        )
+        raise InvalidSetting(message)
+    spark.conf.set(_PROVIDER, ROCKSDB)
+    spark.conf.set(_CHANGELOG, "true")
+    _LOG.info("set %s to RocksDB, with changelog checkpointing", _PROVIDER)
+
+
+def _prepare_partitions(spark: SparkSession, n_groups: int) -> None:
+    partitions = int(spark.conf.get(_PARTITIONS) or _DEFAULT_PARTITIONS)
+    if partitions <= n_groups:
+        return
+    if partitions == _DEFAULT_PARTITIONS and not _was_chosen(spark, _PARTITIONS):
+        spark.conf.set(_PARTITIONS, str(n_groups))
+        _LOG.warning("set %s to %d, the number of groups of cells", _PARTITIONS, n_groups)
+        return
+    message = (
+        f"`{_PARTITIONS}` is {partitions}, but the join has {n_groups} group"
+        f"{'s' if n_groups > 1 else ''} of cells; every partition without one still costs 0.1 s or "
+        f"more in every batch. Set it to {n_groups}, or ask for more `groups`"
+    )
+    raise InvalidSetting(message)
+
+
+def _was_chosen(spark: SparkSession, name: str) -> bool:
+    # What is given when the session is built, or on the command line.
+    return bool(spark.sparkContext.getConf().contains(name))
+
+
+def same_session(frames: list[DataFrame]) -> SparkSession:
+    """The one session of all frames."""
+    sessions = [session_of(frame) for frame in frames]
+    if any(session is not sessions[0] for session in sessions):
+        message = "all streams of a join must belong to the same Spark session"
+        raise InvalidSetting(message)
+    return sessions[0]

@@ -1,0 +1,120 @@
+"""Cells without Spark: tasks, shuffle and state played by plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from recalljoin.engine import EngineSettings
+from recalljoin.spark import cell as cell_module
+from recalljoin.spark.cell import CellPlan, run_batch
+from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import Control, Router, unpack
+from recalljoin.spark.report import Report, merged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recalljoin.query import BoundQuery
+
+TICKS = EngineSettings(arrival="tick", granularity=1)
+
+
+@dataclass
+class DictStore:
+    """State of one cell."""
+
+    meta: str | None = None
+    chunks: dict[int, bytes] = field(default_factory=dict)
+
+    def read_meta(self) -> str | None:
+        return self.meta
+
+    def write_meta(self, content: str) -> None:
+        self.meta = content
+
+    def read_chunk(self, number: int) -> bytes:
+        return self.chunks[number]
+
+    def write_chunk(self, number: int, content: bytes) -> None:
+        self.chunks[number] = content
+
+    def drop_chunk(self, number: int) -> None:
+        del self.chunks[number]
+
+    def copy(self) -> DictStore:
+        return DictStore(self.meta, dict(self.chunks))
+
+
+class LocalJoin:
+    """A join over several cells, batch by batch."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        n_cells: int,
+        folder: Path,
+        *,
+        settings: EngineSettings = TICKS,
+        idle_after: int | None = None,
+        identity: str = '{"query": "the same"}',
+    ) -> None:
+        grid = make_grid(query, n_cells)
+        self.plan = CellPlan(
+            query=query,
+            layout=Layout(grid, 1),
+            settings=settings,
+            identity=identity,
+            log=ControlLog(str(folder)),
+            period=100,
+            granularity=1,
+            bucket=1,
+            idle_after=idle_after,
+            late_rows=True,
+        )
+        self.stores = [DictStore() for _ in range(grid.n_cells)]
+        self.n_batches = 0
+
+    def batch(
+        self,
+        tables: list[pa.Table],
+        *,
+        control: Control | None,
+        n_tasks: int = 1,
+        forget: bool = False,
+    ) -> tuple[list[pa.RecordBatch], Report]:
+        """One micro-batch: results of all cells, and their reports together.
+
+        ``forget`` makes the cells come back from their state, as in a new worker.
+        """
+        if forget:
+            cell_module._MEMORY.clear()
+        parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
+        for s, table in enumerate(tables):
+            router = Router(self.plan.query, self.plan.layout, s)
+            for task in range(n_tasks):
+                piece = table.take(pa.array(range(task, table.num_rows, n_tasks), pa.int64()))
+                for packed in router.route(piece.to_batches(), task):
+                    for row in packed.to_pylist():
+                        parcels[row["cell"]].append((row["head"], row["body"]))
+        if control is not None:
+            for of_cell in parcels:
+                of_cell.append((control.to_json(), None))
+        results: list[pa.RecordBatch] = []
+        reports = []
+        for number, (store, mine) in enumerate(zip(self.stores, parcels, strict=True)):
+            if not mine:
+                continue
+            steps = run_batch(self.plan, number, mine, store, batch=self.n_batches)
+            while True:
+                try:
+                    blob = next(steps)
+                except StopIteration as end:
+                    reports.append(end.value)
+                    break
+                results += unpack([pa.record_batch({"body": pa.array([blob, None])})])
+        self.n_batches += 1
+        return results, merged(reports)

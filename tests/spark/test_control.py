@@ -1,0 +1,266 @@
+"""The control source decides K once a batch, keeps time, and comes to an end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query import Query, Stream
+from recalljoin.spark.adaptation import Adaptation, PolicyPlan, plan_policy
+from recalljoin.spark.control import ControlPlan, ControlReader
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import Control, deliver
+from tests.spark.local_cells import LocalJoin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
+SETTINGS = PolicySettings(windows=(50, 50), recall=0.9, period=500, interval=50, granularity=1)
+BOUND = Query(
+    streams=[Stream("s1", window=50), Stream("s2", window=50)], condition="s1.a = s2.a"
+).bind({"s1": SCHEMA, "s2": SCHEMA})
+IDENTITY = json.dumps({"condition": "s1.a = s2.a", "cells": [2]})
+NO_LIMIT: ReadLimit = None  # type: ignore[assignment]
+
+
+def ticks(n: int) -> list[list[pa.Table]]:
+    random = np.random.default_rng(3)
+    made = []
+    for tick in range(n):
+        both = []
+        for _ in range(2):
+            ts = tick * 50 + random.integers(0, 50, 40) - random.choice([0, 0, 30], 40)
+            both.append(pa.table({"ts": ts, "a": random.integers(0, 3, 40)}, schema=SCHEMA))
+        made.append(both)
+    return made
+
+
+def reader(folder: Path, **more: Any) -> ControlReader:
+    settings: dict[str, Any] = {
+        "log": ControlLog(str(folder)),
+        "keys": (4, 7),
+        "identity": IDENTITY,
+        "policy": PolicyPlan(SETTINGS, "percentile"),
+        **more,
+    }
+    return ControlReader(ControlPlan(**settings))
+
+
+def words(source: ControlReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+    return [row for part in source.partitions(start, end) for row in source.read(part)]
+
+
+def control_of(source: ControlReader, start: dict[str, Any], end: dict[str, Any]) -> Control:
+    rows = words(source, start, end)
+    assert [row[:2] for row in rows] == [(4, 0), (7, 1)]
+    control = deliver(BOUND, [(rows[0][2], rows[0][3])]).control
+    assert control is not None
+    return control
+
+
+def test_a_bounded_run_ends_after_one_batch_without_data(tmp_path: Path) -> None:
+    source = reader(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    join = LocalJoin(BOUND, 2, tmp_path)
+    offset = source.initialOffset()
+    for tables in [*ticks(3), []]:
+        after = source.latestOffset(offset, NO_LIMIT)
+        assert after["n"] == offset["n"] + 1
+        join.batch(tables, control=control_of(source, offset, after))
+        offset = after
+    assert source.latestOffset(offset, NO_LIMIT) == offset
+    assert words(source, offset, offset) == []
+
+
+def test_a_bounded_run_flushes_when_two_batches_had_no_data(tmp_path: Path) -> None:
+    source = reader(tmp_path, flush=True)
+    source.prepareForTriggerAvailableNow()
+    join = LocalJoin(BOUND, 2, tmp_path)
+    offset = source.initialOffset()
+    flushes, n_buffered = [], []
+    for tables in [*ticks(2), [], []]:
+        after = source.latestOffset(offset, NO_LIMIT)
+        control = control_of(source, offset, after)
+        flushes.append(control.flush)
+        n_buffered.append(join.batch(tables, control=control)[1].n_buffered)
+        offset = after
+    assert flushes == [False, False, False, True]
+    assert n_buffered[-2] > n_buffered[-1] == 0
+    assert source.latestOffset(offset, NO_LIMIT) == offset
+
+
+def test_slacks_are_the_same_when_the_reader_starts_again_anywhere(tmp_path: Path) -> None:
+    source = reader(tmp_path)
+    join = LocalJoin(BOUND, 2, tmp_path)
+    offset = source.initialOffset()
+    for tables in ticks(8):
+        after = source.latestOffset(offset, NO_LIMIT)
+        again = reader(tmp_path).latestOffset(offset, NO_LIMIT)
+        assert again["k"] == after["k"]
+        join.batch(tables, control=control_of(source, offset, after))
+        offset = after
+    assert offset["k"] > 0
+
+
+def test_without_data_it_waits_for_the_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("recalljoin.spark.control.time.time", lambda: now)
+    source = reader(tmp_path, heartbeat=500)
+    join = LocalJoin(BOUND, 2, tmp_path)
+    first = source.latestOffset(source.initialOffset(), NO_LIMIT)
+    join.batch([], control=control_of(source, source.initialOffset(), first))
+    monkeypatch.setattr("recalljoin.spark.control._SHORTEST_LOOK", 0.0)
+    now = 1000.4
+    assert source.latestOffset(first, NO_LIMIT) == first
+    now = 1000.5
+    assert source.latestOffset(first, NO_LIMIT)["n"] == first["n"] + 1
+
+
+def test_the_clock_in_offsets_never_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recalljoin.spark.control.time.time", lambda: 5.0)
+    source = reader(tmp_path)
+    start = {**source.initialOffset(), "clock": 9_000}
+    assert source.latestOffset(start, NO_LIMIT)["clock"] == 9_000
+
+
+def test_a_checkpoint_of_another_join_is_refused_and_what_changed_is_named(tmp_path: Path) -> None:
+    source = reader(tmp_path)
+    old = {**source.initialOffset(), "identity": json.dumps({"condition": "s1.a = s2.a",
+                                                             "cells": [4]})}  # fmt: skip
+    with pytest.raises(InvalidSetting) as caught:
+        source.latestOffset(old, NO_LIMIT)
+    assert str(caught.value) == (
+        "the checkpoint belongs to another join; changed:\n  `cells`: was [4], is [2]\n"
+        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after and flush may "
+        "change; streams, windows, condition, columns and the number of cells may not. Put them "
+        "back as they were, or start with a new checkpoint and a new control log"
+    )
+    with pytest.raises(InvalidSetting, match="belongs to another join"):
+        source.partitions(old, old)
+
+
+def test_a_control_log_serves_one_query(tmp_path: Path) -> None:
+    log = ControlLog(str(tmp_path / "log"))
+    log.own("first")
+    log.own("first")
+    with pytest.raises(InvalidSetting, match=r"belongs to the query first, and this is second"):
+        log.own("second")
+
+
+def test_a_batch_counts_when_all_cells_have_reported(tmp_path: Path) -> None:
+    join = LocalJoin(BOUND, 2, tmp_path)
+    log = ControlLog(str(tmp_path))
+    for tables in ticks(3):
+        join.batch(tables, control=Control(k=0, clock=1))
+    assert [report.batch for report in log.reports_after(-1)] == [0, 1, 2]
+    assert [report.batch for report in log.reports_after(1)] == [2]
+    (tmp_path / "reports" / f"{1:012d}" / "00001.json").unlink()
+    assert [report.batch for report in log.reports_after(-1)] == [0]
+
+
+def test_old_reports_are_put_together_and_say_the_same(tmp_path: Path) -> None:
+    join = LocalJoin(BOUND, 2, tmp_path)
+    log = ControlLog(str(tmp_path))
+    for tables in ticks(7):
+        join.batch(tables, control=Control(k=0, clock=1))
+    before = [report.to_json() for report in log.reports_after(-1)]
+    log.compact(2)
+    log.compact(4)
+    assert [report.to_json() for report in log.reports_after(-1)] == before
+    assert [report.batch for report in log.reports_after(3)] == [4, 5, 6]
+    assert len(list((tmp_path / "reports").iterdir())) == 2
+    assert len(list((tmp_path / "history").iterdir())) == 2
+
+
+def test_a_batch_that_reports_again_after_being_put_away_is_read_once(tmp_path: Path) -> None:
+    join = LocalJoin(BOUND, 2, tmp_path)
+    log = ControlLog(str(tmp_path))
+    first = ticks(1)[0]
+    join.batch(first, control=Control(k=0, clock=1))
+    log.compact(0)
+    again = LocalJoin(BOUND, 2, tmp_path)
+    again.batch(first, control=Control(k=0, clock=1))
+    assert [report.batch for report in log.reports_after(-1)] == [0]
+    log.compact(0)
+    assert not list((tmp_path / "reports").iterdir())
+
+
+def test_the_reader_puts_reports_together_on_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recalljoin.spark.control.COMPACT_AFTER", 12)
+    source = reader(tmp_path)
+    join = LocalJoin(BOUND, 2, tmp_path)
+    offset = source.initialOffset()
+    for tables in ticks(20):
+        after = source.latestOffset(offset, NO_LIMIT)
+        join.batch(tables, control=control_of(source, offset, after))
+        offset = after
+    assert len(list((tmp_path / "reports").iterdir())) < 13
+    assert [report.batch for report in source._plan.log.reports_after(-1)] == list(range(20))
+    assert (
+        reader(tmp_path).latestOffset(offset, NO_LIMIT)["k"]
+        == (source.latestOffset(offset, NO_LIMIT)["k"])
+    )
+
+
+def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path) -> None:
+    class Listener:
+        name = "listener"
+        uses_slack = False
+
+        def __init__(self, _settings: object) -> None:
+            self.k = 0
+            self.n_arrived: list[int] = []
+
+        def observe(self, profile: Any) -> None:
+            self.n_arrived.append(profile.n_arrived)
+
+        def adapt(self) -> int:
+            self.k += 1
+            return self.k
+
+    made: list[Listener] = []
+
+    def make(settings: PolicySettings) -> Any:
+        made.append(Listener(settings))
+        return made[-1]
+
+    # Local times after the batches:  9   29   59   61   200   205
+    # Intervals end at:               9        59         109 ...    so it adapts at 9, 59 and 200.
+    adaptation = Adaptation(PolicyPlan(SETTINGS, make))
+    join = LocalJoin(BOUND, 2, tmp_path)
+    for latest in (9, 29, 59, 61, 200, 205):
+        table = pa.table({"ts": [latest], "a": [1]}, schema=SCHEMA)
+        _, report = join.batch([table, table], control=None)
+        adaptation.observe(report)
+    assert made[-1].n_arrived == [2, 4, 4]
+    assert adaptation.k == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "either a `recall` to aim at or a fixed slack `k`; neither is given"),
+        ({"recall": 0.9, "k": 5}, "either a `recall` to aim at or a fixed slack `k`; both are"),
+        ({"k": 5, "choice": "slack"}, "there is no use for a `policy`, got 'slack'"),
+        ({"recall": 0.9, "choice": "magic"}, "`policy` must be one of"),
+    ],
+)
+def test_slack_recall_and_policy_must_fit_together(given: dict[str, Any], message: str) -> None:
+    values: dict[str, Any] = {"recall": None, "k": None, "choice": None, "options": None, **given}
+    with pytest.raises(InvalidSetting, match=message):
+        plan_policy(SETTINGS, **values)

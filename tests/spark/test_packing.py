@@ -1,0 +1,133 @@
+"""Parcels carry tuples, marks and refused rows; results come out of blobs as they went in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine.disorder import NEVER
+from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.packing import (
+    PARCELS,
+    Control,
+    Router,
+    deliver,
+    needed_schema,
+    to_bytes,
+    unpack,
+)
+
+if TYPE_CHECKING:
+    import pytest
+
+SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
+
+
+def bound(select: str = "*") -> BoundQuery:
+    query = Query(streams=[Stream("s1"), Stream("s2")], condition="s1.a = s2.a", select=select)
+    return query.bind({"s1": SCHEMA, "s2": SCHEMA})
+
+
+def parcels_of(
+    table: pa.Table, *, n_cells: int = 2, task: int = 0, stream: int = 0
+) -> list[list[tuple[str, bytes | None]]]:
+    query = bound()
+    grid = make_grid(query, n_cells)
+    found: list[list[tuple[str, bytes | None]]] = [[] for _ in range(grid.n_cells)]
+    for batch in Router(query, Layout(grid, 1), stream).route(table.to_batches(), task):
+        assert batch.schema == PARCELS
+        for row in batch.to_pylist():
+            found[row["cell"]].append((row["head"], row["body"]))
+    return found
+
+
+def test_every_cell_hears_of_all_tuples_and_gets_its_own() -> None:
+    table = pa.table({"ts": [5, 9, 7], "a": [1, 2, 3]}, schema=SCHEMA)
+    deliveries = [deliver(bound(), mine) for mine in parcels_of(table)]
+    assert [d.n_arrived for d in deliveries] == [[3, 0], [3, 0]]
+    assert [d.marks.tolist() for d in deliveries] == [[9, NEVER], [9, NEVER]]
+    rows = [row["a"] for d in deliveries for row in d.tables[0].to_pylist()]
+    assert sorted(rows) == [1, 2, 3]
+    assert all(d.tables[1].num_rows == 0 and d.has_data for d in deliveries)
+
+
+def test_rows_without_a_usable_time_are_refused_counted_and_sent_to_the_first_cell() -> None:
+    table = pa.table({"ts": [None, 1, 2**62, None], "a": [1, 2, 3, 4]}, schema=SCHEMA)
+    first, second = (deliver(bound(), mine) for mine in parcels_of(table))
+    expected = {"null time": 2, "time out of range": 1}
+    assert first.refused == second.refused == [expected, {}]
+    assert first.n_arrived == [1, 0]
+    (rows,) = first.refused_rows[0]
+    assert rows.column("a").to_pylist() == [1, 3, 4]
+    assert rows.column("__reason").to_pylist() == ["null time", "time out of range", "null time"]
+    assert second.refused_rows == [[], []]
+
+
+def test_tuples_are_taken_in_the_order_of_tasks_however_parcels_come() -> None:
+    parts = [pa.table({"ts": [t], "a": [t]}, schema=SCHEMA) for t in range(3)]
+    parcels = [
+        parcel for t, part in enumerate(parts) for parcel in parcels_of(part, n_cells=1, task=t)[0]
+    ]
+    for order in (parcels, parcels[::-1]):
+        assert deliver(bound(), order).tables[0].column("a").to_pylist() == [0, 1, 2]
+
+
+def test_a_task_without_rows_still_says_that_a_source_has_moved_on() -> None:
+    (mine,) = parcels_of(SCHEMA.empty_table(), n_cells=1)
+    delivery = deliver(bound(), mine)
+    assert delivery.has_data
+    assert delivery.n_arrived == [0, 0]
+
+
+def test_a_word_from_the_control_source_alone_is_no_data() -> None:
+    delivery = deliver(bound(), [(Control(k=7, clock=11, flush=True).to_json(), None)])
+    assert delivery.control == Control(k=7, clock=11, flush=True)
+    assert not delivery.has_data
+
+
+def test_large_tasks_are_packed_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recalljoin.spark.packing.ROWS_AT_ONCE", 10)
+    ts = np.arange(35)
+    (mine,) = parcels_of(pa.table({"ts": ts, "a": ts}, schema=SCHEMA), n_cells=1)
+    assert [json.loads(head)["n"] for head, _ in mine] == [10, 10, 10, 5]
+    assert deliver(bound(), mine).tables[0].column("ts").to_pylist() == ts.tolist()
+
+
+def test_only_columns_the_query_reads_travel() -> None:
+    wide = SCHEMA.append(pa.field("note", pa.string())).append(pa.field("x", pa.int64()))
+    query = Query(
+        streams=[Stream("s1"), Stream("s2")], condition="s1.a = s2.a", select="s1.x"
+    ).bind({"s1": wide, "s2": wide})
+    assert needed_schema(query, 0).names == ["ts", "a", "x"]
+    assert needed_schema(query, 1).names == ["ts", "a"]
+
+
+def test_nested_values_come_out_of_a_blob_as_they_went_in() -> None:
+    rows = pa.RecordBatch.from_pylist(
+        [
+            {
+                "s": {"x": [1, None], "y": {"z": "ü"}},
+                "m": [("k", Decimal("1.50"))],
+                "b": b"\x00\xff",
+                "t": datetime(2020, 1, 1, tzinfo=UTC),
+                "n": None,
+            }
+        ],
+        schema=pa.schema(
+            {
+                "s": pa.struct({"x": pa.list_(pa.int64()), "y": pa.struct({"z": pa.string()})}),
+                "m": pa.map_(pa.string(), pa.decimal128(10, 2)),
+                "b": pa.binary(),
+                "t": pa.timestamp("us", "UTC"),
+                "n": pa.null(),
+            }
+        ),
+    )
+    blobs = pa.record_batch({"body": pa.array([None, to_bytes(rows), to_bytes(rows)])})
+    assert list(unpack([blobs])) == [rows, rows]
