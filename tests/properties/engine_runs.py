@@ -17,6 +17,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from recalljoin.engine import (
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 ARRIVAL = "arrived"
 """Column with the position in the input; it names a tuple in the results."""
 
+# For tests that run every example many times over, or large ones.
+FEW = settings(max_examples=max(1, settings().max_examples // 5))
 FEW_RETENTIONS = (None, 0, 1, 4, 15, 100, 2**61)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recalljoin.engine import drain
 from recalljoin.engine.chunks import Chunk, Clocks, last_needed, rebuild
 from recalljoin.engine.disorder import NEVER
-from tests.properties.engine_runs import Account, EngineRun, Script, scripts, through_engine
+from tests.properties.engine_runs import FEW, Account, EngineRun, Script, scripts, through_engine
 
 
 class Rebuilt(EngineRun):
@@ -72,6 +72,7 @@ def test_rebuilding_from_chunks_after_any_ticks_changes_nothing(
     assert rebuilt.clocks[-1] == whole.clocks[-1]
 
 
+@FEW
 @given(script=scripts("tick"))
 def test_a_pipeline_rebuilt_after_every_tick_keeps_no_more_than_one_that_went_on(
     script: Script,

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
 from recalljoin.engine.disorder import MAX_TIME
 from tests.properties.engine_runs import (
+    FEW,
     Script,
     bound_query,
     scripts,
@@ -25,6 +26,8 @@ from tests.reference.truth import true_results
 from tests.strategies import Case, cases
 
 ARRIVALS = ("tuple", "tick")
+# The reference sees to the details; two runs of each example are compared here.
+HALF = settings(max_examples=max(1, settings().max_examples // 2))
 
 
 def truth(script: Script) -> list[tuple[int, tuple[int, ...]]]:
@@ -33,6 +36,7 @@ def truth(script: Script) -> list[tuple[int, tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
+@HALF
 @given(data=st.data())
 def test_a_snapshot_between_any_two_pushes_changes_nothing(
     arrival: str, data: st.DataObject
@@ -42,6 +46,7 @@ def test_a_snapshot_between_any_two_pushes_changes_nothing(
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
+@HALF
 @given(data=st.data())
 def test_cutting_the_input_elsewhere_changes_nothing(arrival: str, data: st.DataObject) -> None:
     script = data.draw(scripts(arrival))
@@ -53,6 +58,7 @@ def test_cutting_the_input_elsewhere_changes_nothing(arrival: str, data: st.Data
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
+@HALF
 @given(data=st.data())
 def test_produced_and_lost_are_the_true_results_within_the_horizon(
     arrival: str, data: st.DataObject
@@ -65,6 +71,7 @@ def test_produced_and_lost_are_the_true_results_within_the_horizon(
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
+@HALF
 @given(data=st.data())
 def test_whatever_k_results_are_true_and_none_comes_twice(
     arrival: str, data: st.DataObject
@@ -76,6 +83,7 @@ def test_whatever_k_results_are_true_and_none_comes_twice(
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
+@HALF
 @given(data=st.data())
 def test_a_slack_above_every_required_one_gives_the_true_results_in_order(
     arrival: str, data: st.DataObject
@@ -91,6 +99,7 @@ def test_a_slack_above_every_required_one_gives_the_true_results_in_order(
     assert [ts for ts, _ in account.results] == sorted(ts for ts, _ in truth(script))
 
 
+@FEW
 @given(script=scripts("tick", rows=True, idles=False), g=st.sampled_from((1, 2, 5)))
 def test_the_slack_histogram_foretells_what_any_constant_k_produces_in_ticks(
     script: Script, g: int
@@ -105,6 +114,7 @@ def test_the_slack_histogram_foretells_what_any_constant_k_produces_in_ticks(
         assert other.n_produced == foretold
 
 
+@HALF
 @given(script=scripts("tuple"))
 def test_without_lost_counts_the_same_results_are_produced(script: Script) -> None:
     with_lost = through_engine(script)
@@ -126,6 +136,7 @@ def _with_faulty_times(draw: st.DrawFn) -> tuple[Script, list[int | None]]:
     return script, draw(st.lists(faults, min_size=n, max_size=n))
 
 
+@HALF
 @given(drawn=_with_faulty_times())
 def test_rows_without_a_usable_time_are_set_aside_and_the_others_join_as_if_alone(
     drawn: tuple[Script, list[int | None]],
@@ -164,6 +175,7 @@ def test_rows_without_a_usable_time_are_set_aside_and_the_others_join_as_if_alon
     assert step.n_lost + rest.n_lost == account.n_lost
 
 
+@HALF
 @given(case=cases(max_m=3).map(within_range), k=st.sampled_from((0, 3, 20)))
 def test_an_idle_stream_does_not_hold_the_others_back_and_a_quiet_one_does(
     case: Case, k: int

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain
 from recalljoin.query import Query, Stream
 from tests.properties.engine_runs import (
     ARRIVAL,
+    FEW,
     Script,
     bound_query,
     large_case,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.reference.conditions import Condition
-
-FEW = settings(max_examples=max(1, settings().max_examples // 6))
 
 
 @given(script=scripts("tuple", rows=True))

@@ -91,7 +91,8 @@ class LocalJoin:
         ``forget`` makes the cells come back from their state, as in a new worker.
         """
         if forget:
-            cell_module._MEMORY.clear()
+            for key in [key for key in cell_module._MEMORY if key[0] == self.plan.run]:
+                del cell_module._MEMORY[key]
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             router = Router(self.plan.query, self.plan.layout, s)

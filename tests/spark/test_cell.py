@@ -114,6 +114,24 @@ def test_cells_produce_and_count_what_the_reference_does(
     assert totals["beyond"] == len(expected.beyond_horizon)
 
 
+@settings(max_examples=40)
+@given(drawn=scheduled(), n_cells=st.sampled_from([1, 2, 3]))
+def test_a_cell_rebuilt_from_its_state_reports_what_it_would_have(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Case, list[int]], n_cells: int
+) -> None:
+    case, ks = drawn
+    assume(all(abs(e.ts) <= 2**61 for e in case.arrivals))
+    folder = tmp_path_factory.mktemp("log")
+    steady, shaken = (LocalJoin(bound(case), n_cells, folder / name) for name in ("a", "b"))
+    for n, tables in enumerate(tables_by_tick(case)):
+        control = Control(k=ks[n], clock=n)
+        _, expected = steady.batch(tables, control=control)
+        _, report = shaken.batch(tables, control=control, forget=True)
+        assert report.profile.to_json() == expected.profile.to_json()
+        assert report.n_kept == expected.n_kept
+        assert (report.n_restored > 0, expected.n_restored) == (n > 0, 0)
+
+
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
 
 

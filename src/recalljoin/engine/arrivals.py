@@ -86,7 +86,7 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
     times: list[Int64s] = []
     refused: dict[tuple[str, str], pa.Table] = {}
     for stream in query.streams:
-        table, ts = _accept(stream, tables[stream.name], query.unit, refused)
+        table, ts = _accept(stream, _table_of(stream, tables), query.unit, refused)
         accepted.append(table)
         times.append(ts)
     arrival_unit = _arrival_unit(query)
@@ -123,6 +123,17 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         _PER_SECOND[arrival_unit] // _PER_SECOND[query.unit],
         refused,
     )
+
+
+def _table_of(stream: BoundStream, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The table of a stream, by its own name or that of its source, as the query was bound."""
+    by_name = {name.lower(): table for name, table in tables.items()} | dict(tables)
+    for name in (stream.name, stream.source):
+        for spelling in (name, name.lower()):
+            if spelling in by_name:
+                return by_name[spelling]
+    message = f"there is no table for stream `{stream.name}`; `inputs` has {sorted(tables)}"
+    raise InvalidSetting(message)
 
 
 def ticks_of(arrivals: Arrivals, length: int) -> Int64s:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
-from recalljoin.engine.payload import without_views
+from recalljoin.engine.payload import plain_schema
 from recalljoin.query import BoundQuery, columns, evaluate
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Output:
         self.time_type = _time_type(query)
         if query.select is None:
             fields = [
-                pa.field(s.name, pa.struct(list(without_views(s.schema)))) for s in query.streams
+                pa.field(s.name, pa.struct(list(plain_schema(s.schema)))) for s in query.streams
             ]
         else:
             fields = [pa.field(column.name, column.expression.type) for column in query.select]

@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
 
 
-def without_views(schema: pa.Schema) -> pa.Schema:
-    """The schema with columns of view types as plain ones: rows of views cannot be taken out."""
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with views and dictionaries as plain columns of the same values.
+
+    Rows of views cannot be taken out. Dictionaries of many batches would have to be merged, and
+    the merged one would hold every value ever seen.
+    """
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
 
 
 class Payload:
@@ -31,7 +40,7 @@ class Payload:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.schema = without_views(schema)
+        self.schema = plain_schema(schema)
         self.first = 0
         """Number of the oldest row kept."""
         self.end = 0
