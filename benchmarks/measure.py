@@ -69,6 +69,7 @@ def machine() -> str:
     if cpu.exists():
         names = [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
         model = names[0].partition(":")[2].strip() if names else model
-    return (
-        f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
-    )
+    # Others' work on a shared machine costs cache and clock even where time is counted per process.
+    load = f"load average {os.getloadavg()[0]:.1f}"
+    python = f"Python {platform.python_version()}"
+    return f"{model}, {os.cpu_count()} cores, {load}, {python}, {platform.system()}"
