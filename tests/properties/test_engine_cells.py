@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import Arrivals, Pipeline, arrivals_of, drain
 from recalljoin.engine.progress import marks_of
-from tests.properties.engine_runs import ARRIVAL, Script, scripts, tables_of, through_engine
+from tests.properties.engine_runs import ARRIVAL, Script, tables_of, through_engine
+from tests.properties.engine_scripts import scripts
 from tests.reference import conditions
 from tests.strategies import cases
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from recalljoin.engine import drain
 from recalljoin.engine.chunks import Chunk, Clocks, last_needed, rebuild
 from recalljoin.engine.disorder import NEVER
-from tests.properties.engine_runs import FEW, Account, EngineRun, Script, scripts, through_engine
+from tests.properties.engine_runs import Account, EngineRun, Script, through_engine
+from tests.properties.engine_scripts import FEW, scripts
 
 
 class Rebuilt(EngineRun):

@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
 from recalljoin.engine.disorder import MAX_TIME
-from tests.properties.engine_runs import (
-    FEW,
-    Script,
-    bound_query,
-    scripts,
-    tables_of,
-    through_engine,
-    within_range,
-)
+from tests.properties.engine_runs import Script, bound_query, tables_of, through_engine
+from tests.properties.engine_scripts import FEW, scripts, within_range
 from tests.reference.truth import true_results
 from tests.strategies import Case, cases
 

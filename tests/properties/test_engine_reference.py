@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,15 +14,19 @@ from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain
 from recalljoin.query import Query, Stream
 from tests.properties.engine_runs import (
     ARRIVAL,
-    FEW,
+    Arrival,
     Script,
     bound_query,
-    large_case,
-    large_scripts,
-    same_accounts,
-    scripts,
     tables_of,
 )
+from tests.properties.engine_scripts import (
+    FEW,
+    extreme_scripts,
+    large_case,
+    large_scripts,
+    scripts,
+)
+from tests.properties.reference_runs import same_accounts
 from tests.reference import conditions
 
 if TYPE_CHECKING:
@@ -60,6 +65,14 @@ def test_hundreds_of_tuples_one_by_one_are_those_of_the_reference(script: Script
 @given(script=large_scripts("tick"))
 def test_hundreds_of_tuples_in_ticks_are_those_of_the_reference(script: Script) -> None:
     same_accounts(script, near=True)
+
+
+@pytest.mark.parametrize("arrival", ["tuple", "tick"])
+@given(data=st.data())
+def test_times_windows_and_slacks_at_the_edges_do_not_overflow(
+    arrival: Arrival, data: st.DataObject
+) -> None:
+    same_accounts(data.draw(extreme_scripts(arrival)))
 
 
 TREES = (

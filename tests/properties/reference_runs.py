@@ -1,0 +1,135 @@
+"""The reference's side of a script, and the comparison with the engine's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recalljoin.engine import operator
+from tests.properties.engine_runs import Account, Clocks, Event, Script, through_engine
+from tests.reference.memory import Memory
+from tests.reference.per_tuple import PerTupleJoin
+from tests.reference.tick import TickDisorderHandling, TickJoin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.reference.model import Annotated, Outcome, Received, StreamTuple
+
+
+def same_accounts(script: Script, *, near: bool = False) -> Account:
+    """Run a script both ways and compare; returns the account both give."""
+    engine, reference = through_engine(script), through_reference(script, near=near)
+    assert engine.events == reference.events
+    assert engine.clocks == reference.clocks
+    assert engine.delays == reference.delays
+    assert engine.lost == reference.lost
+    assert engine.slack == reference.slack
+    return engine
+
+
+class _LateByStream(TickDisorderHandling):
+    """Late tuples of one tick are received by stream, then arrival, as the engine does it.
+
+    Their order is not pinned. It only moves a lost result from one of them to another.
+    """
+
+    def take(self, tuples: Iterable[StreamTuple]) -> list[Annotated]:
+        return sorted(super().take(tuples), key=lambda e: (e.stream, e.arrival))
+
+
+class _NearMemory(Memory):
+    """Looks for what is lost with a late tuple near it only: no result reaches further.
+
+    The same results as from all tuples ever received, without trying every combination of them.
+    """
+
+    def take_late(self, e: Annotated, *, in_window: bool, beyond_horizon: bool) -> Received:
+        everything = self.received
+        reach = self.query.largest_window
+        self.received = [
+            [other for other in pool if abs(other.ts - e.ts) <= reach] for pool in everything
+        ]
+        received = super().take_late(e, in_window=in_window, beyond_horizon=beyond_horizon)
+        self.received = everything
+        self.received[e.stream].append(e)
+        return received
+
+
+def through_reference(script: Script, *, near: bool = False) -> Account:
+    """Run a script through the reference, which knows neither cuts nor snapshots.
+
+    ``near`` makes it fast enough for some hundred tuples.
+    """
+    told = Account()
+    received: list[Received] = []
+    arrivals = script.case.arrivals
+    if script.in_ticks:
+        ticks = TickJoin(script.case.query, horizon=script.settings.retention)
+        ticks.disorder = _LateByStream(script.case.m)
+        if near:
+            ticks.memory = _NearMemory(script.case.query)
+        for begin, end in script.pieces:
+            for n in range(begin, end):
+                tuples = [e for e in arrivals if e.tick == n]
+                idle = script.idle[n] if script.idle else frozenset()
+                received += ticks.step(tuples, k=script.k[n], idle=idle)
+            told.clocks.append(_tick_clocks(ticks))
+        received += ticks.flush()
+        told.clocks.append(_tick_clocks(ticks))
+        in_order = sorted(arrivals, key=lambda e: (e.tick, e.stream, e.arrival))
+    else:
+        join = PerTupleJoin(script.case.query, horizon=script.settings.retention)
+        if near:
+            join.join.memory = _NearMemory(script.case.query)
+        for begin, end in script.pieces:
+            for n in range(begin, end):
+                join.disorder.set_k(script.k[n])
+                received += join.push(arrivals[n])
+            told.clocks.append(_tuple_clocks(join))
+        received += join.flush()
+        last = _tuple_clocks(join)
+        told.clocks.append(last._replace(n_buffered=0))
+        in_order = list(arrivals)
+    delays = {r.e.arrival: r.e.delay for r in received}
+    told.delays = [delays[e.arrival] for e in in_order]
+    told.events = [_event(r, rows=script.settings.rows) for r in received]
+    for r in received:
+        for fate, outcomes in (("produced", r.produced), ("lost", r.lost)):
+            for outcome in outcomes:
+                if script.settings.granularity:
+                    told.slack[fate, _bin(outcome, script.settings.granularity)] += 1
+        told.lost.update(outcome.result.ts for outcome in r.lost)
+    return told
+
+
+def _event(r: Received, *, rows: bool) -> Event:
+    return Event(
+        arrival=r.e.arrival,
+        delay=r.e.delay,
+        base_time=r.e.base_time,
+        late=r.late,
+        beyond=r.beyond_horizon,
+        n_join=len(r.lost) if r.late else r.n_join,
+        n_cross=r.n_cross,
+        results=tuple(sorted((o.result.ts, o.result.arrivals) for o in r.produced)) if rows else (),
+    )
+
+
+def _bin(outcome: Outcome, granularity: int) -> int:
+    """Bin of a required slack; the engine has an end to its bins."""
+    if outcome.slack < 0:
+        return 0
+    return min(1 + int(outcome.slack) // granularity, operator.MAX_BINS - 1)
+
+
+def _tuple_clocks(join: PerTupleJoin) -> Clocks:
+    disorder = join.disorder
+    held = sum(len(slack.buffer) for slack in disorder.slacks) + len(disorder.synchronizer.buffer)
+    return Clocks(join.join.join_time, disorder.base_time, tuple(disorder.local_times), held)
+
+
+def _tick_clocks(join: TickJoin) -> Clocks:
+    disorder = join.disorder
+    return Clocks(
+        disorder.watermark, disorder.base_time, tuple(disorder.local_times), len(disorder.buffer)
+    )
