@@ -23,7 +23,8 @@ from recalljoin.quality import (
     run_adaptive,
     true_results,
 )
-from tests.properties.engine_runs import ARRIVAL, bound_query, tables_of, within_range
+from tests.properties.engine_runs import ARRIVAL, bound_query, tables_of
+from tests.properties.engine_scripts import within_range
 from tests.reference.per_tuple import max_k_slack, run_per_tuple
 from tests.reference.recall import AdaptationClock, Measurement, measure_recall
 from tests.reference.tick import TickJoin
