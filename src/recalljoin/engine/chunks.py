@@ -114,10 +114,12 @@ def rebuild(
 
     seen = np.where(late, missed[tick], pending.ts)
     kept = ~waits
+    sizes = np.array([stream.window for stream in query.streams], dtype=np.int64)
+    reach = sizes[pending.stream] + _horizon(query, settings)
+    # Tuples the join did not keep because they were too late even for counting.
+    kept &= ~late | (pending.ts >= seen - reach)
     if now.watermark != NEVER:
-        sizes = np.array([stream.window for stream in query.streams], dtype=np.int64)
-        limits = min(now.watermark, FOREVER // 2) - sizes - _horizon(query, settings)
-        kept &= seen >= limits[pending.stream]
+        kept &= seen >= min(now.watermark, FOREVER // 2) - reach
     (kept_ids,) = np.nonzero(kept)
     # The join received late tuples after all that had made them late; numbers in `pending` grow
     # with (tick, stream, arrival), and both sorts keep that order among equals.

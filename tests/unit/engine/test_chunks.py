@@ -1,0 +1,43 @@
+"""What a pipeline rebuilt from chunks keeps, on small cases worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recalljoin.engine import EngineSettings, Pipeline, drain
+from recalljoin.engine.chunks import Chunk, Clocks, last_needed, rebuild
+from recalljoin.engine.disorder import NEVER
+from tests.unit.engine.inputs import bound, rows_of
+
+QUERY = bound(windows=(5, 5))
+SETTINGS = EngineSettings(arrival="tick", retention=10)
+
+
+def after(*ticks: list[tuple[int, int, int]]) -> tuple[Pipeline, list[Chunk]]:
+    """A pipeline without slack that has seen these ticks, and its chunks."""
+    pipeline = Pipeline(QUERY, SETTINGS)
+    chunks = []
+    for rows in ticks:
+        arrivals = rows_of(QUERY, rows)
+        times = tuple(arrivals.ts[arrivals.stream == s] for s in range(2))
+        chunks.append(Chunk(arrivals.tables, times, Clocks.of(pipeline.progress)))
+        tick = np.zeros(len(arrivals), dtype=np.int64)
+        drain(pipeline.push_ticks(arrivals, tick, n_ticks=1, k=0))
+    return pipeline, chunks
+
+
+@pytest.mark.parametrize(("ts", "n_kept"), [(85, 3), (84, 2)])
+def test_a_late_tuple_the_join_did_not_keep_is_not_put_back(ts: int, n_kept: int) -> None:
+    # The watermark stands at 100, window and retention reach back to 85.
+    pipeline, chunks = after([(1, 100, 1), (2, 100, 1)], [(1, ts, 1)])
+    assert pipeline.n_kept == n_kept
+    again = rebuild(QUERY, SETTINGS, chunks, Clocks.of(pipeline.progress))
+    assert again.n_kept == n_kept
+
+
+def test_a_chunk_is_needed_until_its_youngest_tuple_has_left_the_horizon() -> None:
+    _, chunks = after([(1, 100, 1), (2, 90, 1)], [(1, 20, 1)], [])
+    # A late tuple stays as long as if it had come in order just when it came.
+    needed = [last_needed(QUERY, SETTINGS, chunk) for chunk in chunks]
+    assert needed == [115, 105, NEVER]
