@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.quality.adaptive import adaptation_points
+from recalljoin.quality.replay import adaptation_points
 from tests.reference.recall import AdaptationClock
 
 

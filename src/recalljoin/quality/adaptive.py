@@ -20,12 +20,10 @@ import numpy as np
 from recalljoin.engine import EngineSettings, Pipeline, drain
 from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality.arrived import no_clocks
 from recalljoin.quality.latency import LatencyMeter
 from recalljoin.quality.policy import ArrivalPolicy
-from recalljoin.quality.profile import profile_of
-from recalljoin.quality.recall import Timeline, recall_against
-from recalljoin.quality.record import RunRecord
+from recalljoin.quality.recall import Timeline
+from recalljoin.quality.record import RunRecord, Schedule
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
 
 if TYPE_CHECKING:
@@ -106,24 +104,7 @@ def run_adaptive(
             message = "`tick` must be given when tuples arrive in ticks"
             raise InvalidSetting(message)
         source = TickReplay(pipeline, arrivals, clock, tick)
-    return _run(source, policy, settings, truth)
-
-
-def adaptation_points(latest: Int64s, *, start: int, interval: int) -> Int64s:
-    """Where the clock reaches a boundary ``start + n * interval``, one or several at once.
-
-    Returns the number of steps done when it is time to adapt, for each time.
-
-    Examples
-    --------
-    Boundaries are at 10, 20, ...; the clock leaps over two of them.
-
-    >>> adaptation_points(np.array([0, 9, 10, 11, 45, 50]), start=0, interval=10)
-    array([3, 5, 6])
-    """
-    boundary = (latest - start) // interval
-    reached = np.concatenate((boundary[:1] > 0, boundary[1:] > np.maximum(boundary[:-1], 0)))
-    return np.flatnonzero(reached) + 1
+    return run_replay(source, policy, settings, truth=truth)
 
 
 @dataclass
@@ -167,18 +148,31 @@ class _Log:
         )
 
 
-def _run(
-    source: Replay, policy: BufferSizePolicy, settings: PolicySettings, truth: Timeline | None
+def run_replay(
+    source: Replay,
+    policy: BufferSizePolicy,
+    settings: PolicySettings,
+    *,
+    truth: Timeline | None = None,
 ) -> RunRecord:
+    """Let a recording pass under a policy; :func:`run_adaptive` for any kind of replay.
+
+    Parameters
+    ----------
+    source
+        The recording on its way through one operator instance or several.
+    policy, settings, truth
+        As in :func:`run_adaptive`.
+    """
     log = _Log()
     latency = LatencyMeter(settings.granularity)
     points: list[tuple[int, int, int, int]] = []
     estimated: list[float | None] = []
     took: list[float] = []
+    slacks: list[Int64s] = []
     start = int(source.arrivals.ts[0]) if len(source.arrivals) else 0
     latest = source.clocks.latest
-    ends = adaptation_points(latest, start=start, interval=settings.interval)
-    before = no_clocks(source.m)
+    ends = source.adaptation_points(start=start, interval=settings.interval)
     by_arrival = policy if isinstance(policy, ArrivalPolicy) else None
     began = time.perf_counter()
     begin = 0
@@ -190,6 +184,7 @@ def _run(
             k = np.full(end - begin, policy.k)
         else:
             k = source.slack_of(by_arrival, begin, end)
+        slacks.append(k)
         step = source.push(begin, end, k)
         log.observe(step)
         latency.observe(
@@ -200,49 +195,32 @@ def _run(
         if len(points) < len(ends):
             points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
             estimated.append(expected)
-            first, last = source.tuples(begin, end)
-            profile = profile_of(
-                step,
-                source.arrived.take(slice(first, last)),
-                granularity=settings.granularity,
-                before=before,
-            )
-            before = source.clocks.local[:, end - 1]
-            policy.observe(profile)
+            policy.observe(source.profile(step, begin, end, granularity=settings.granularity))
             asked = time.perf_counter()
             policy.adapt()
             took.append(time.perf_counter() - asked)
         begin = end
-    _, step = drain(source.pipeline.flush())
-    log.observe(step)
+    log.observe(source.flush())
     seconds = time.perf_counter() - began
-    produced = log.produced
-    true = log.counted if truth is None else truth
     clock, join_time, k_at, n_seen = np.array(points, dtype=np.int64).reshape(-1, 4).T
-    counts = join_time >= start + settings.period
-    recall = np.full(len(points), np.nan)
-    recall[counts] = recall_against(
-        true,
-        produced=produced,
-        n_seen=n_seen[counts],
-        join_time=join_time[counts],
-        period=settings.period,
-    )
     refused: dict[str, int] = {}
     for (_, reason), rows in source.arrivals.refused.items():
         refused[reason] = refused.get(reason, 0) + rows.num_rows
-    return RunRecord(
+    record = RunRecord(
         policy=policy.name,
         target=settings.recall,
-        unit=source.pipeline.query.unit,
+        period=settings.period,
+        unit=source.query.unit,
         clock=clock,
         join_time=join_time,
         k=k_at,
-        recall=recall,
+        recall=np.full(len(points), np.nan),
         estimated_recall=tuple(estimated),
-        counts=counts,
-        n_produced=produced.total,
-        n_true=true.total,
+        counts=join_time >= start + settings.period,
+        schedule=Schedule.of(slacks),
+        produced=log.produced,
+        n_seen=n_seen,
+        n_true=0,
         n_lost=log.lost.total,
         n_late=log.n_late,
         n_beyond=log.n_beyond,
@@ -252,3 +230,4 @@ def _run(
         adaptation_seconds=np.array(took),
         seconds=seconds,
     )
+    return record.against(log.counted if truth is None else truth)

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recalljoin.quality.recall import fulfilment
+import numpy as np
+
+from recalljoin.quality.recall import fulfilment, recall_against
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.latency import Latency
     from recalljoin.quality.profile import Float64s
+    from recalljoin.quality.recall import Timeline
     from recalljoin.query import TimeUnit
+
+
+class Schedule(NamedTuple):
+    """K at every step of a run, tuples or ticks: enough to run it again without its policy."""
+
+    at: Int64s
+    """Steps at which K changes; the first is 0."""
+    k: Int64s
+    """K from there on."""
+    n_steps: int
+
+    @classmethod
+    def of(cls, slacks: Sequence[Int64s]) -> Schedule:
+        """K of each step, in pieces.
+
+        Examples
+        --------
+        >>> Schedule.of([np.array([0, 0, 7]), np.array([7, 3])])
+        Schedule(at=array([0, 2, 4]), k=array([0, 7, 3]), n_steps=5)
+        """
+        k = np.concatenate([*slacks, np.empty(0, dtype=np.int64)])
+        at = np.flatnonzero(
+            np.concatenate((np.full(min(len(k), 1), fill_value=True), k[1:] != k[:-1]))
+        )
+        return cls(at, k[at], len(k))
+
+    def expanded(self) -> Int64s:
+        """K of each step."""
+        return np.repeat(self.k, np.diff(self.at, append=self.n_steps))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +61,8 @@ class RunRecord:
     policy: str
     target: float
     """Recall asked for (Γ)."""
+    period: int
+    """P, over which recall is measured."""
     unit: TimeUnit
     """Of all times here except ``seconds``."""
     clock: Int64s
@@ -43,7 +76,12 @@ class RunRecord:
     """What the policy had expected of the K in force."""
     counts: NDArray[np.bool_]
     """Measurements that count: the first period is over."""
-    n_produced: int
+    schedule: Schedule
+    """K at every step, not only where it is adapted."""
+    produced: Timeline
+    """Results by time."""
+    n_seen: Int64s
+    """How many times of ``produced`` were there at each adaptation point."""
     n_true: int
     n_lost: int
     n_late: int
@@ -57,6 +95,23 @@ class RunRecord:
     """How long each choice of K took."""
     seconds: float
     """How long the join took, adaptation included."""
+
+    @property
+    def n_produced(self) -> int:
+        """Results produced."""
+        return self.produced.total
+
+    def against(self, truth: Timeline) -> RunRecord:
+        """The same run, scored against these true results."""
+        recall = np.full(len(self.k), np.nan)
+        recall[self.counts] = recall_against(
+            truth,
+            produced=self.produced,
+            n_seen=self.n_seen[self.counts],
+            join_time=self.join_time[self.counts],
+            period=self.period,
+        )
+        return replace(self, recall=recall, n_true=truth.total)
 
     @property
     def mean_k(self) -> float:
@@ -79,17 +134,22 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """As text and numbers, durations in milliseconds."""
-        milli = NANOSECONDS_PER[self.unit] / NANOSECONDS_PER["ms"]
-        # Whole milliseconds stay whole numbers.
-        scale = int(milli) if milli >= 1 else milli
+        coarser, rest = divmod(NANOSECONDS_PER[self.unit], NANOSECONDS_PER["ms"])
+
+        def ms(value: Any) -> Any:
+            # Whole milliseconds stay whole numbers; divided, not multiplied by a fraction, the
+            # others are the nearest there are.
+            finer = NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.unit]
+            return value * coarser if not rest else value / finer
+
         estimated = [e for e, c in zip(self.estimated_recall, self.counts, strict=True) if c]
         took = 1e3 * self.adaptation_seconds
         latency = self.latency
         return {
             "policy": self.policy,
             "target": self.target,
-            "k_ms": (self.k * scale).tolist(),
-            "avg_k_ms": self.mean_k * scale,
+            "k_ms": ms(self.k).tolist(),
+            "avg_k_ms": ms(self.mean_k),
             "recall": self.measurements.tolist(),
             "avg_recall": self.mean_recall,
             "measurements": int(self.counts.sum()),
@@ -105,7 +165,7 @@ class RunRecord:
             "refused_by_reason": dict(self.refused),
             "latency_ms": None
             if latency is None
-            else {name: value * scale for name, value in latency._asdict().items()},
+            else {name: ms(value) for name, value in latency._asdict().items()},
             "adaptation_ms": {
                 "mean": float(took.mean()) if len(took) else 0.0,
                 "max": float(took.max(initial=0.0)),

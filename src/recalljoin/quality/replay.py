@@ -11,11 +11,30 @@ from recalljoin.engine import drain, ticks_of
 from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.progress import marks_of
 from recalljoin.quality.arrived import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
+from recalljoin.quality.profile import profile_of
 
 if TYPE_CHECKING:
     from recalljoin.engine import Arrivals, Pipeline, Step
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.policy import ArrivalPolicy
+    from recalljoin.quality.profile import Profile
+
+
+def adaptation_points(latest: Int64s, *, start: int, interval: int) -> Int64s:
+    """Where the clock reaches a boundary ``start + n * interval``, one or several at once.
+
+    Returns the number of steps done when it is time to adapt, for each time.
+
+    Examples
+    --------
+    Boundaries are at 10, 20, ...; the clock leaps over two of them.
+
+    >>> adaptation_points(np.array([0, 9, 10, 11, 45, 50]), start=0, interval=10)
+    array([3, 5, 6])
+    """
+    boundary = (latest - start) // interval
+    reached = np.concatenate((boundary[:1] > 0, boundary[1:] > np.maximum(boundary[:-1], 0)))
+    return np.flatnonzero(reached) + 1
 
 
 class Replay(ABC):
@@ -40,6 +59,7 @@ class Replay(ABC):
 
     def __init__(self, pipeline: Pipeline, arrivals: Arrivals) -> None:
         self.pipeline = pipeline
+        self.query = pipeline.query
         self.arrivals = arrivals
         self.m = pipeline.m
         # Position in the recording of each stream's n-th tuple, one stream after the other.
@@ -64,6 +84,25 @@ class Replay(ABC):
     @abstractmethod
     def push(self, begin: int, end: int, k: Int64s) -> Step:
         """Take these steps."""
+
+    def adaptation_points(self, *, start: int, interval: int) -> Int64s:
+        """After how many steps K is adapted, for each time it is."""
+        return adaptation_points(self.clocks.latest, start=start, interval=interval)
+
+    def profile(self, step: Step, begin: int, end: int, *, granularity: int) -> Profile:
+        """What there is to learn from the steps that were pushed last."""
+        first, last = self.tuples(begin, end)
+        return profile_of(
+            step,
+            self.arrived.take(slice(first, last)),
+            granularity=granularity,
+            before=self.clocks.local[:, begin - 1] if begin else no_clocks(self.m),
+        )
+
+    def flush(self) -> Step:
+        """End the input."""
+        _, step = drain(self.pipeline.flush())
+        return step
 
     def arrived_at(self, step: Step) -> Int64s:
         """Clock at the arrival of the in-order tuples of a step."""

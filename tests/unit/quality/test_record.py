@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from recalljoin.quality import RunRecord
+from recalljoin.quality import RunRecord, Timeline
 from recalljoin.quality.latency import Latency
+from recalljoin.quality.record import Schedule
 
 if TYPE_CHECKING:
     from recalljoin.query import TimeUnit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 RECORD = RunRecord(
     policy="slack",
     target=0.9,
+    period=1000,
     unit="ms",
     clock=np.array([1000, 2000, 3000, 4000]),
     join_time=np.array([0, 1900, 2900, 3900]),
@@ -25,7 +27,9 @@ RECORD = RunRecord(
     recall=np.array([np.nan, 0.9, 0.895, 0.8]),
     estimated_recall=(None, 0.8, None, 0.7),
     counts=np.array([False, True, True, True]),
-    n_produced=90,
+    schedule=Schedule.of([np.array([0, 10]), np.array([20, 30, 30])]),
+    produced=Timeline.of(np.array([1000, 1900, 2500, 3900]), np.array([40, 5, 35, 10])),
+    n_seen=np.array([0, 2, 3, 4]),
     n_true=100,
     n_lost=9,
     n_late=5,
@@ -63,6 +67,23 @@ def test_durations_are_told_in_milliseconds(unit: TimeUnit, k: float) -> None:
     assert content["k_ms"][1] == pytest.approx(k)
     assert content["avg_k_ms"] == pytest.approx(1.5 * k)
     assert content["latency_ms"]["p50"] == pytest.approx(k / 10)
+
+
+def test_a_run_can_be_scored_against_true_results_that_are_known_later() -> None:
+    # Until 1900, 2900 and 3900: results of the last 1000, of them those produced by then.
+    truth = Timeline.of(np.array([1000, 1900, 2500, 3800, 3900]), np.array([50, 5, 70, 10, 10]))
+    record = RECORD.against(truth)
+    assert np.isnan(record.recall[0])
+    assert record.recall[1:].tolist() == [45 / 55, 35 / 70, 10 / 20]
+    assert record.n_true == 145
+    assert record.n_produced == RECORD.n_produced
+
+
+def test_a_schedule_of_k_is_kept_as_its_changes() -> None:
+    schedule = Schedule.of([np.array([5, 5]), np.array([5, 9, 9]), np.array([5])])
+    assert schedule.at.tolist() == [0, 3, 5]
+    assert schedule.expanded().tolist() == [5, 5, 5, 9, 9, 5]
+    assert Schedule.of([]).expanded().tolist() == []
 
 
 def test_a_run_too_short_for_any_measurement_has_a_record_too() -> None:
