@@ -18,7 +18,7 @@ from recalljoin.engine.arrivals import Arrivals
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
 from recalljoin.engine.queues import Int64s, empty_queues, push_all, with_room
-from recalljoin.engine.windows import UNMATCHABLE, Sequence, remember
+from recalljoin.engine.rings import Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,17 +138,8 @@ def _remember(
     )
     windows = pipeline.operator.windows
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
-    cells = remember(
-        sequence,
-        np.arange(len(ids), dtype=np.int64),
-        windows.rings,
-        windows.slots,
-        windows.key_sets,
-        windows.late,
-        windows.sizes,
-    )
+    cells = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
     windows.values[:, cells] = part.values
-    windows.times[cells] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
     pipeline.operator.expect_base(sequence.base)
     pipeline.operator.n_received = len(ids)
 

@@ -21,32 +21,34 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, inlined
-from recalljoin.engine.windows import (
-    AFTER,
+from recalljoin.engine.rings import (
     BASE,
-    BEFORE,
     FIRST,
-    LINK,
-    LINK_WIDTH,
     LINKS,
-    LIVE,
     MASK,
-    N_LIVE,
     N_WINDOW,
     NONE,
     OFFSET,
-    OLDER_RAISER,
     ORDER,
-    RAISER,
-    SLOT,
-    TAIL,
     TS,
     KeySets,
     Rings,
     Sequence,
+    expire_window,
+)
+from recalljoin.engine.slots import (
+    AFTER,
+    BEFORE,
+    LINK,
+    LINK_WIDTH,
+    LIVE,
+    N_LIVE,
+    OLDER_RAISER,
+    RAISER,
+    SLOT,
+    TAIL,
     Slots,
     expire,
-    expire_window,
     insert,
     stage,
 )

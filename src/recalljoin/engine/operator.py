@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recalljoin.engine.chains import admit
 from recalljoin.engine.counting import Scratch, Tally, count_sequence
 from recalljoin.engine.probe import (
     Partials,
@@ -25,11 +26,12 @@ from recalljoin.engine.probe import (
     extended,
     filter_by_code,
     merged,
-    receive,
+    too_old,
 )
 from recalljoin.engine.program import BLOCK, Code, Float64s, Program, both
 from recalljoin.engine.queues import Int64s
-from recalljoin.engine.windows import NONE, Sequence, Windows
+from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
+from recalljoin.engine.windows import Windows
 
 if TYPE_CHECKING:
     from recalljoin.engine.plan import Plan
@@ -204,22 +206,24 @@ class JoinOperator:
         stretch = _Stretch(
             sequence=part,
             first_order=self.n_received,
-            cells=np.empty(n, dtype=np.int64),
+            cells=np.full(n, NONE, dtype=np.int64),
             tails=np.full((self.plan.m, n), NONE, dtype=np.int64),
         )
         received = Received(
             n_join=np.zeros(n, dtype=np.int64),
-            n_cross=np.empty(n),
+            n_cross=np.zeros(n),
             beyond=np.empty(n, dtype=np.bool_),
             lost_ts=np.empty(0, dtype=np.int64),
             lost_n=np.empty(0, dtype=np.int64),
         )
-        receive(
-            part, self.n_received, windows.rings, windows.slots, windows.key_sets,
-            windows.late, windows.sizes, self.retention, windows.values, windows.times, values,
-            self._partner_key_sets(), stretch.cells, stretch.tails, received.n_cross,
-            received.beyond,
+        old = too_old(part, windows.sizes, self.retention, received.beyond)
+        (chosen,) = np.nonzero(~old)
+        admit(
+            part, chosen, self.n_received + chosen, windows.rings, windows.chains,
+            windows.key_sets, windows.late, windows.sizes, windows.times, UNMATCHABLE,
+            received.n_cross, self._partner_key_sets(), stretch.cells, stretch.tails,
         )  # fmt: skip
+        windows.values[:, stretch.cells[chosen]] = values[:, chosen]
         roots = part.joinable & (stretch.cells != NONE)
         roots &= ~part.late | (self.with_lost & ~received.beyond)
         by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
@@ -290,7 +294,7 @@ class JoinOperator:
                 count = extend_by_key(
                     partials, stretch.first_order, cursor, step.stream, step.parent, step.key_set,
                     level.checks, step.parent == root_stream, stretch.tails, windows.rings,
-                    windows.slots, windows.key_sets, windows.sizes, places, found,
+                    windows.chains, windows.key_sets, windows.sizes, places, found,
                 )  # fmt: skip
             longer = extended(
                 partials, places[:count], found[:count], step.stream,

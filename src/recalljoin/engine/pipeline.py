@@ -28,7 +28,7 @@ from recalljoin.engine.output import Output
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.progress import Advance, Progress, marks_of
 from recalljoin.engine.queues import Int64s, held_ids, renumber
-from recalljoin.engine.windows import NOW, TS, Sequence
+from recalljoin.engine.rings import NOW, TS, Sequence
 from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:

@@ -18,40 +18,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recalljoin.engine.chains import Chains, youngest_of
 from recalljoin.engine.compiled import compiled, inlined
 from recalljoin.engine.counting import slack_bin
 from recalljoin.engine.program import BLOCK, Code, Float64s, gather, prepare, run_block
-from recalljoin.engine.windows import (
+from recalljoin.engine.rings import (
     BASE,
-    BEFORE,
     CODES,
     END,
     FIRST,
-    LINK_WIDTH,
     LINKS,
     MASK,
-    N_WINDOW,
     NONE,
     NOW,
     OFFSET,
     ORDER,
-    SLOT,
-    TAIL,
     TS,
-    UNMATCHABLE,
     KeySets,
     Rings,
     Sequence,
-    Slots,
-    expire_window,
-    insert,
-    stage,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s, Queues
+    from recalljoin.engine.queues import Int64s
 
 
 class Partials(NamedTuple):
@@ -81,64 +72,16 @@ def empty_partials(m: int, n: int) -> Partials:
 
 
 @compiled
-def receive(
-    sequence: Sequence,
-    first_order: int,
-    rings: Rings,
-    slots: Slots,
-    sets: KeySets,
-    late_live: Queues,
-    sizes: Int64s,
-    retention: int,
-    values: Float64s,
-    times: Int64s,
-    new_values: Float64s,
-    partner_key_set: Int64s,
-    cells_out: Int64s,
-    tails: Int64s,
-    n_cross: Float64s,
-    beyond: NDArray[np.bool_],
-) -> None:
-    """Put a stretch of the join sequence into the windows; probing comes after.
-
-    ``cells_out`` gets each tuple's cell, NONE for one that is too old to matter. ``tails`` gets the
-    youngest tuple of each partner's list as it was then, where ``partner_key_set[s, j]`` says by
-    which key set a tuple of stream ``s`` looks up stream ``j``: a probe need not pass by all that
-    came later in the stretch.
-    """
-    table, cells = rings
-    m = len(sizes)
-    for i in range(len(sequence.ts)):
-        s = int(sequence.stream[i])
-        ts = sequence.ts[i]
-        now = sequence.now[i]
-        late = sequence.late[i]
-        n_cross[i] = 0.0
-        beyond[i] = False
-        cells_out[i] = NONE
-        if late:
-            beyond[i] = ts < now - retention
-            if ts < now - sizes[s] - retention:
-                continue
-        else:
-            product = 1.0
-            for j in range(m):
-                if j != s:
-                    expire_window(rings, late_live, j, ts - sizes[j])
-                    product *= table[j, N_WINDOW]
-            n_cross[i] = product
-        cell = stage(rings, slots, sets, sequence, i, first_order + i)
-        # A tuple that can be in no result must not be met by a scan either.
-        times[cell] = ts if sequence.joinable[i] else UNMATCHABLE
-        for v in range(len(values)):
-            values[v, cell] = new_values[v, i]
-        cells_out[i] = cell
-        if sequence.joinable[i]:
-            for j in range(m):
-                if partner_key_set[s, j] != NONE:
-                    link = LINKS + LINK_WIDTH * partner_key_set[s, j]
-                    tails[j, i] = slots.lists[cells[cell, link + SLOT], j, TAIL]
-        insert(rings, slots, sets, late_live, s, cell, now - sizes[s])
+def too_old(
+    sequence: Sequence, sizes: Int64s, retention: int, beyond: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Late tuples that nothing can need; ``beyond`` gets those whose losses cannot be counted."""
+    old = np.empty(len(sequence.ts), dtype=np.bool_)
+    for i in range(len(old)):
+        ts, horizon = sequence.ts[i], sequence.now[i] - retention
+        beyond[i] = sequence.late[i] and ts < horizon
+        old[i] = sequence.late[i] and ts < horizon - sizes[sequence.stream[i]]
+    return old
 
 
 ABREAST, BUFFERED = 16, 32
@@ -159,7 +102,7 @@ def extend_by_key(
     from_root: bool,
     tails: Int64s,
     rings: Rings,
-    slots: Slots,
+    chains: Chains,
     sets: KeySets,
     sizes: Int64s,
     places: Int64s,
@@ -176,8 +119,12 @@ def extend_by_key(
     """
     table, cells = rings
     n = len(partials.root)
-    link = LINKS + LINK_WIDTH * key_set
-    offset, mask = table[s, OFFSET], table[s, MASK]
+    link = LINKS + key_set
+    offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
+    members, roots, newest, last_call = partials
+    entries, column = chains.entries, chains.tails[0] + s
+    tail = sets.tail[0]
+    key = np.zeros((1, 1, sets.classes.shape[1]), dtype=np.int64)
     at = np.empty(ABREAST, dtype=np.int64)
     filled = np.empty(ABREAST, dtype=np.int64)
     buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
@@ -196,23 +143,27 @@ def extend_by_key(
                 filled[g] = 0
                 i = begin + g
                 if from_root:
-                    at[g] = tails[s, partials.root[i]]
+                    at[g] = tails[s, roots[i]]
                 else:
-                    at[g] = slots.lists[cells[partials.members[parent, i], link + SLOT], s, TAIL]
+                    cell = members[parent, i]
+                    for c in range(sets.size[key_set]):
+                        key[0, 0, c] = cells[cell, tail + CODES + sets.classes[key_set, c]]
+                    at[g] = youngest_of(entries, key, key_set, column)
             walking = True
             while walking:
                 walking = False
                 for g in range(width):
-                    if at[g] == NONE or filled[g] == BUFFERED:
+                    # A chain ends where what is kept of the stream begins.
+                    if at[g] < first or filled[g] == BUFFERED:
                         continue
                     i = begin + g
                     cell = offset + (at[g] & mask)
-                    if cells[cell, TS] < partials.newest[i] - sizes[s]:
+                    if cells[cell, TS] < newest[i] - sizes[s]:
                         at[g] = NONE
                         continue
                     walking = True
-                    at[g] = cells[cell, link + BEFORE]
-                    if _fits(partials, i, first_order, cell, cells, checks, sets.tail[0]):
+                    at[g] = cells[cell, link]
+                    if _fits(members, roots, last_call, i, first_order, cell, cells, checks, tail):
                         buffer[g, filled[g]] = cell
                         filled[g] += 1
         for g in range(width):
@@ -224,11 +175,11 @@ def extend_by_key(
                 places[count] = i
                 found[count] = buffer[g, j]
                 count += 1
-            while at[g] != NONE:
+            while at[g] >= first:
                 cell = offset + (at[g] & mask)
-                if cells[cell, TS] < partials.newest[i] - sizes[s]:
+                if cells[cell, TS] < newest[i] - sizes[s]:
                     break
-                if _fits(partials, i, first_order, cell, cells, checks, sets.tail[0]):
+                if _fits(members, roots, last_call, i, first_order, cell, cells, checks, tail):
                     if count == len(places):
                         cursor[0] = i
                         cursor[1] = at[g]
@@ -236,7 +187,7 @@ def extend_by_key(
                     places[count] = i
                     found[count] = cell
                     count += 1
-                at[g] = cells[cell, link + BEFORE]
+                at[g] = cells[cell, link]
         begin += width
     cursor[0] = n
     return count
@@ -244,7 +195,9 @@ def extend_by_key(
 
 @inlined
 def _fits(
-    partials: Partials,
+    members: Int64s,
+    roots: Int64s,
+    last_call: Int64s,
     i: int,
     first_order: int,
     cell: int,
@@ -253,13 +206,13 @@ def _fits(
     tail: int,
 ) -> bool:
     """Whether a tuple with the right key, not too old, extends a partial result."""
-    if cells[cell, TS] > partials.last_call[i]:
+    if cells[cell, TS] > last_call[i]:
         return False
-    if cells[cell, ORDER] >= first_order + partials.root[i]:
+    if cells[cell, ORDER] >= first_order + roots[i]:
         return False
     for c in range(len(checks)):
         column = tail + CODES + checks[c, 0]
-        if cells[cell, column] != cells[partials.members[checks[c, 1], i], column]:
+        if cells[cell, column] != cells[members[checks[c, 1], i], column]:
             return False
     return True
 

@@ -14,15 +14,7 @@ import pyarrow as pa
 
 from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
 from recalljoin.engine.queues import Int64s, empty_queues, held_ids, push_all, with_room
-from recalljoin.engine.windows import (
-    BASE,
-    NOW,
-    ORDER,
-    TS,
-    UNMATCHABLE,
-    Sequence,
-    remember,
-)
+from recalljoin.engine.rings import BASE, NOW, ORDER, TS, Sequence
 from recalljoin.errors import InvalidSetting, StateVersionError
 
 if TYPE_CHECKING:
@@ -212,18 +204,9 @@ def _restore_kept(pipeline: Pipeline, table: pa.Table, new_codes: dict[int, Int6
         codes,
     )  # fmt: skip
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
-    cells = remember(
-        sequence,
-        columns["order"],
-        windows.rings,
-        windows.slots,
-        windows.key_sets,
-        windows.late,
-        windows.sizes,
-    )
+    cells = windows.remember(sequence, columns["order"])
     pipeline.operator.expect_base(sequence.base)
     windows.values[:, cells] = values
-    windows.times[cells] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
 
 
 def _numbered(codes: Int64s, values: np.ndarray) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain, restore, snapshot
-from recalljoin.engine.windows import N_FREE, NEXT_SLOT
+from recalljoin.engine.slots import N_FREE, NEXT_SLOT
 from recalljoin.query import BoundQuery, Query, Stream
 from tests.unit.engine.inputs import Arrival, bound
 
@@ -52,6 +52,7 @@ def sizes(pipeline: Pipeline) -> dict[str, int]:
         "slots in use": int(windows.slots.state[NEXT_SLOT] - windows.slots.state[N_FREE]),
         "slots": len(windows.slots.table),
         "buckets": len(windows.slots.buckets),
+        "entries": len(windows.chains.entries),
         "late": windows.late.run.shape[1],
         "keys": 0 if interned is None else interned.n_entries,
         "key bytes": 0 if interned is None else len(interned._bytes),
@@ -88,6 +89,7 @@ def test_ever_new_keys_leave_nothing_behind(arrival: Arrival, select: str, condi
     # Kept are two streams for window and retention, 1 tuple a ms, and what a push adds.
     assert max(size["kept"] for size in seen) <= 2 * (2 * WINDOW) + PER_PUSH
     assert max(size["slots in use"] for size in seen) <= 2 * (2 * WINDOW) + PER_PUSH
+    assert max(size["entries"] for size in seen) <= 8 * (2 * (2 * WINDOW) + PER_PUSH)
     first, last = seen[: N_PUSHES // 2], seen[N_PUSHES // 2 :]
     for name in seen[0]:
         most = max(size[name] for size in first)

@@ -1,25 +1,34 @@
-"""Rings of tuples and slots of keys: growth, reuse, forgetting."""
+"""Rings of tuples, slots and chains of keys: growth, reuse, forgetting."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from recalljoin.engine.chains import youngest_of
 from recalljoin.engine.plan import Plan
-from recalljoin.engine.windows import (
-    N_TUPLES,
+from recalljoin.engine.rings import (
+    FIRST,
+    LINKS,
+    MASK,
     N_WINDOW,
-    NEXT_SLOT,
+    OFFSET,
     TS,
     Sequence,
-    Windows,
     expire_window,
-    remember,
 )
+from recalljoin.engine.slots import N_TUPLES, NEXT_SLOT
+from recalljoin.engine.windows import Windows
+
+BOTH = pytest.mark.parametrize("chained", [False, True])
 
 
-def windows(*, sizes: tuple[int, ...] = (10, 10), retention: int = 0) -> Windows:
+def windows(
+    *, sizes: tuple[int, ...] = (10, 10), retention: int = 0, chained: bool = False
+) -> Windows:
     """Windows of streams that all share one key."""
-    return Windows(Plan(sizes, (frozenset(range(len(sizes))),)), retention=retention)
+    plan = Plan(sizes, (frozenset(range(len(sizes))),), counts_by_tree=not chained)
+    return Windows(plan, retention=retention)
 
 
 def take_in(
@@ -44,7 +53,7 @@ def take_in(
         codes=key[np.newaxis],
     )
     into.make_room(np.bincount(stream, minlength=into.plan.m))
-    remember(sequence, np.arange(n), into.rings, into.slots, into.key_sets, into.late, into.sizes)
+    into.remember(sequence, np.arange(n))
 
 
 def kept(of: Windows, s: int) -> list[int]:
@@ -57,15 +66,17 @@ def n_slots_in_use(of: Windows) -> int:
     return int((of.slots.table[: of.slots.state[NEXT_SLOT], N_TUPLES] > 0).sum())
 
 
-def test_tuples_are_kept_in_the_order_they_were_received() -> None:
-    held = windows()
+@BOTH
+def test_tuples_are_kept_in_the_order_they_were_received(chained: bool) -> None:
+    held = windows(chained=chained)
     take_in(held, [(0, 5, 1), (1, 6, 1), (0, 3, 2), (0, 7, 1)])
     assert (kept(held, 0), kept(held, 1)) == ([5, 3, 7], [6])
     assert held.n_kept == 4
 
 
-def test_a_tuple_is_kept_until_window_and_retention_have_passed() -> None:
-    held = windows(sizes=(10, 10), retention=5)
+@BOTH
+def test_a_tuple_is_kept_until_window_and_retention_have_passed(chained: bool) -> None:
+    held = windows(chained=chained, sizes=(10, 10), retention=5)
     take_in(held, [(0, 0, 1), (0, 1, 1)])
     held.forget(15)
     assert kept(held, 0) == [0, 1]
@@ -73,16 +84,18 @@ def test_a_tuple_is_kept_until_window_and_retention_have_passed() -> None:
     assert kept(held, 0) == [1]
 
 
-def test_windows_of_different_sizes_are_forgotten_each_in_its_time() -> None:
-    held = windows(sizes=(3, 20))
+@BOTH
+def test_windows_of_different_sizes_are_forgotten_each_in_its_time(chained: bool) -> None:
+    held = windows(chained=chained, sizes=(3, 20))
     take_in(held, [(0, 0, 1), (1, 0, 1)])
     held.forget(10)
     assert (kept(held, 0), kept(held, 1)) == ([], [0])
 
 
-def test_a_late_tuple_stays_as_long_as_what_was_received_with_it() -> None:
+@BOTH
+def test_a_late_tuple_stays_as_long_as_what_was_received_with_it(chained: bool) -> None:
     # Positions are given back from the oldest on; a late tuple goes by how far the join had come.
-    held = windows()
+    held = windows(chained=chained)
     take_in(held, [(0, 20, 1), (0, 12, 1), (0, 21, 1)], now=[20, 20, 21])
     held.forget(30)
     assert kept(held, 0) == [20, 12, 21]
@@ -100,8 +113,9 @@ def test_rings_grow_with_their_content_and_keep_it() -> None:
     assert n_slots_in_use(held) == 7
 
 
-def test_a_ring_starts_over_and_does_not_grow_when_its_content_does_not() -> None:
-    held = windows()
+@BOTH
+def test_a_ring_starts_over_and_does_not_grow_when_its_content_does_not(chained: bool) -> None:
+    held = windows(chained=chained)
     capacity = len(held.rings.cells)
     for now in range(0, 10_000, 10):
         take_in(held, [(s, now + i, i) for i in range(10) for s in (0, 1)])
@@ -150,3 +164,66 @@ def test_the_number_of_tuples_in_a_window_counts_late_ones_while_they_are_in_sco
 
     # 5 came when the window reached back to 10.
     assert [in_window(now) for now in (21, 22, 23, 30, 31, 32)] == [3, 3, 2, 2, 1, 0]
+
+
+def chain(of: Windows, s: int, key: int) -> list[int]:
+    """Timestamps along a stream's chain, from the youngest on."""
+    keys = np.array([[[key]]])
+    at = youngest_of(of.chains.entries, keys, 0, int(of.chains.tails[0]) + s)
+    row = of.rings.table[s]
+    found = []
+    while at >= row[FIRST]:
+        cell = of.rings.cells[row[OFFSET] + (at & row[MASK])]
+        found.append(int(cell[TS]))
+        at = cell[LINKS]
+    return found
+
+
+def test_a_chain_leads_from_the_youngest_tuple_of_a_key_to_the_oldest() -> None:
+    held = windows(chained=True)
+    take_in(held, [(0, 5, 1), (1, 6, 1), (0, 7, 2), (0, 8, 1), (0, 8, 1)])
+    assert [chain(held, 0, key) for key in (1, 2, 3)] == [[8, 8, 5], [7], []]
+    assert chain(held, 1, 1) == [6]
+
+
+def test_a_late_tuple_stands_in_its_chain_where_its_time_belongs() -> None:
+    held = windows(chained=True, retention=10)
+    take_in(held, [(0, 20, 1), (0, 25, 1), (0, 22, 1), (0, 12, 1)], now=[20, 25, 25, 25])
+    assert chain(held, 0, 1) == [25, 22, 20, 12]
+    # 20 goes; 12 came later and is still kept, but nothing that comes can reach it any more.
+    held.forget(41)
+    assert (kept(held, 0), chain(held, 0, 1)) == ([25, 22, 12], [25, 22])
+
+
+def test_a_chain_is_not_followed_into_what_is_forgotten() -> None:
+    held = windows(chained=True)
+    for now in range(0, 10_000, 10):
+        take_in(held, [(0, now + i, i % 2) for i in range(10)])
+        held.forget(now + 10)
+        assert chain(held, 0, 0) == [now + 8, now + 6, now + 4, now + 2, now]
+
+
+def test_entries_of_forgotten_chains_make_room_for_others() -> None:
+    held = windows(chained=True)
+    sizes = set()
+    for now in range(0, 20_000, 10):
+        take_in(held, [(s, now + i, 1000 * now + i) for i in range(10) for s in (0, 1)])
+        held.forget(now + 10)
+        sizes.add(len(held.chains.entries))
+        assert int(held.chains.state[0]) <= len(held.chains.entries) // 2
+    assert max(sizes) <= 256
+    assert chain(held, 1, 1000 * now + 3) == [now + 3]
+
+
+def test_all_chains_are_found_when_the_table_has_grown() -> None:
+    held = windows(chained=True, sizes=(10**6, 10**6))
+    for begin in range(0, 3000, 100):
+        take_in(held, [(0, begin + i, begin + i) for i in range(100)])
+    assert all(chain(held, 0, key) == [key] for key in range(3000))
+    assert int(held.chains.state[0]) == 3000
+
+
+def test_a_tuple_that_can_be_in_no_result_is_in_no_chain() -> None:
+    held = windows(chained=True)
+    take_in(held, [(0, 1, 5)], joinable=False)
+    assert (chain(held, 0, 5), kept(held, 0)) == ([], [1])

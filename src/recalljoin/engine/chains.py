@@ -1,0 +1,302 @@
+"""Tuples of equal key as chains: the index of the windows where results are enumerated.
+
+A chain leads from a stream's youngest tuple with some key to the older ones, in timestamp order.
+Where chains begin is kept in one hash table, an *entry* for each key value of each key set with the
+youngest tuple of every stream: a tuple that arrives finds its own chain and those of its partners
+in the same line of memory.
+
+Chains have no other end than the first tuple the stream still keeps: what is forgotten is not
+taken out, the chain is just not followed beyond it. So forgetting costs nothing, and entries
+whose chains are all forgotten go when the table is made anew. A late tuple stands in its chain
+where its timestamp belongs, perhaps behind a forgotten one; it is then too old for any result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.queues import Int64s, Queues, push
+from recalljoin.engine.rings import (
+    BASE,
+    CODES,
+    END,
+    FIRST,
+    LINKS,
+    MASK,
+    N_WINDOW,
+    NONE,
+    NOW,
+    OFFSET,
+    ORDER,
+    ROW,
+    TS,
+    KeySets,
+    Rings,
+    Sequence,
+    expire_window,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.plan import Plan
+
+# Columns of an entry: 0 if it is free, else the key set and 1; then the codes of the key, then for
+# each stream its youngest tuple.
+_USED, _KEY = range(2)
+AHEAD = 32
+"""Tuples whose memory is fetched together, ahead of its use."""
+
+
+class Chains(NamedTuple):
+    """Where chains begin."""
+
+    entries: Int64s
+    """As many as a power of two, at most half of them in use."""
+    state: Int64s
+    """One number: entries in use."""
+    tails: Int64s
+    """One number: the column of an entry in which the first stream's youngest tuple stands."""
+
+
+def empty_chains(plan: Plan, capacity: int = 32) -> Chains:
+    """No chains, and room for ``capacity`` of them."""
+    widest = max([1, *(len(key_set) for key_set in plan.key_sets)])
+    # An entry lies within one line of memory, if it fits at all.
+    width = 2 ** int(np.ceil(np.log2(_KEY + widest + plan.m)))
+    n = 2 ** int(np.ceil(np.log2(max(2 * capacity, 64))))
+    memory = np.zeros(n * width + width, dtype=np.int64)
+    start = -(memory.ctypes.data // memory.itemsize) % min(width, 8)
+    entries = memory[start : start + n * width].reshape(n, width)
+    state, tails = np.zeros(1, dtype=np.int64), np.array([_KEY + widest])
+    return Chains(entries, state, tails)
+
+
+def roomy_chains(chains: Chains, plan: Plan, rings: Rings, n_new: int) -> Chains:
+    """The same chains, able to take ``n_new`` more; those that are forgotten may go."""
+    if 2 * (int(chains.state[0]) + n_new) <= len(chains.entries):
+        return chains
+    n_alive = int(_alive(chains, rings).sum())
+    roomy = empty_chains(plan, 2 * (n_alive + n_new))
+    _refill(chains, _alive(chains, rings), roomy)
+    return roomy
+
+
+def _alive(chains: Chains, rings: Rings) -> NDArray[np.bool_]:
+    first = rings.table[:, FIRST]
+    begin = int(chains.tails[0])
+    tails = chains.entries[:, begin : begin + len(first)]
+    used = chains.entries[:, _USED] > 0
+    alive: NDArray[np.bool_] = used & (tails >= first).any(axis=1)
+    return alive
+
+
+@compiled
+def _refill(old: Chains, alive: NDArray[np.bool_], new: Chains) -> None:
+    mask = len(new.entries) - 1
+    n_codes = old.tails[0] - _KEY
+    for e in range(len(alive)):
+        if alive[e]:
+            hashed = old.entries[e, _USED]
+            for c in range(n_codes):
+                hashed = _mix(hashed * 31 + old.entries[e, _KEY + c])
+            at = hashed & mask
+            while new.entries[at, _USED] != 0:
+                at = (at + 1) & mask
+            new.entries[at] = old.entries[e]
+            new.state[0] += 1
+
+
+@inlined
+def _mix(value: int) -> int:
+    """Spread the bits of a key (the finisher of splitmix64)."""
+    x = np.uint64(value)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.int64(x ^ (x >> np.uint64(31))))
+
+
+@inlined
+def _home_of(keys: Int64s, k: int, j: int, key_set: int, mask: int) -> int:
+    """Where the entry of the key ``keys[k, j]`` would stand if no other had taken its place.
+
+    A key shorter than the widest one is filled up with zeros.
+    """
+    hashed = key_set + 1
+    for c in range(keys.shape[2]):
+        hashed = _mix(hashed * 31 + keys[k, j, c])
+    return hashed & mask
+
+
+@inlined
+def _find(entries: Int64s, home: int, keys: Int64s, k: int, j: int, key_set: int) -> int:
+    """The entry of the key ``keys[k, j]``, or the free one where it belongs."""
+    mask = len(entries) - 1
+    at = home
+    while entries[at, _USED] != 0:
+        same = entries[at, _USED] == key_set + 1
+        for c in range(keys.shape[2]):
+            same &= entries[at, _KEY + c] == keys[k, j, c]
+        if same:
+            break
+        at = (at + 1) & mask
+    return at
+
+
+@inlined
+def youngest_of(entries: Int64s, keys: Int64s, key_set: int, column: int) -> int:
+    """The youngest tuple with the key ``keys[0, 0]``, of the stream whose column it is."""
+    at = _find(entries, _home_of(keys, 0, 0, key_set, len(entries) - 1), keys, 0, 0, key_set)
+    return int(entries[at, column]) if entries[at, _USED] != 0 else NONE
+
+
+@compiled
+def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
+    sequence: Sequence,
+    chosen: Int64s,
+    order: Int64s,
+    rings: Rings,
+    chains: Chains,
+    sets: KeySets,
+    late_live: Queues,
+    sizes: Int64s,
+    times: Int64s,
+    unmatchable: int,
+    n_cross: NDArray[np.float64],
+    partner_key_set: Int64s,
+    cells_out: Int64s,
+    tails: Int64s,
+) -> int:
+    """Put tuples into the windows, in the order of the join sequence.
+
+    Parameters
+    ----------
+    sequence, chosen, order
+        The tuples, those of them to be put in, and for each of these its place in the join
+        sequence over all streams.
+    times, unmatchable
+        The column of times that is scanned, and what stands in it for tuples in no result.
+    n_cross
+        Gets the size of the cross join for every tuple in order; may be empty.
+    partner_key_set
+        ``[s, j]``: by which key set a tuple of stream ``s`` looks up stream ``j``.
+    cells_out
+        Gets each tuple's cell.
+    tails
+        ``[j, i]`` gets the youngest tuple of each partner's chain as it was then; may be empty.
+
+    Returns
+    -------
+    int
+        Nothing that means anything: see the last line.
+    """
+    # Taken apart once: within the loop, every look into a named tuple would count references.
+    stream, all_ts, all_now, all_base, all_row, is_late, joinable, codes = sequence
+    table, cells = rings
+    entries, state, first_tail = chains.entries, chains.state, chains.tails[0]
+    classes, n_codes, of_stream, n_of_stream, tail_column = sets
+    tail = tail_column[0]
+    m = len(sizes)
+    mask = len(entries) - 1
+    widest = classes.shape[1]
+    keys = np.zeros((AHEAD, of_stream.shape[1], widest), dtype=np.int64)
+    homes = np.zeros((AHEAD, of_stream.shape[1]), dtype=np.int64)
+    seen = 0
+    for begin in range(0, len(chosen), AHEAD):
+        end = min(begin + AHEAD, len(chosen))
+        # From a key to its entry and to its youngest tuple, every step waits for memory before the
+        # next can begin. Taken for many tuples at once, it is waited for all of them together.
+        for n in range(begin, end):
+            i = chosen[n]
+            s = int(stream[i])
+            for j in range(n_of_stream[s]):
+                key_set = of_stream[s, j]
+                for c in range(n_codes[key_set]):
+                    keys[n - begin, j, c] = codes[classes[key_set, c], i]
+                for c in range(n_codes[key_set], widest):
+                    keys[n - begin, j, c] = 0
+                homes[n - begin, j] = _home_of(keys, n - begin, j, key_set, mask)
+                seen ^= entries[homes[n - begin, j], _USED]
+        for n in range(begin, end):
+            s = int(stream[chosen[n]])
+            for j in range(n_of_stream[s]):
+                youngest = entries[homes[n - begin, j], first_tail + s]
+                seen ^= cells[table[s, OFFSET] + (youngest & table[s, MASK]), TS]
+        for n in range(begin, end):
+            i = chosen[n]
+            s = int(stream[i])
+            ts, now = all_ts[i], all_now[i]
+            if len(n_cross) and not is_late[i]:
+                product = 1.0
+                for j in range(m):
+                    if j != s:
+                        expire_window(rings, late_live, j, ts - sizes[j])
+                        product *= table[j, N_WINDOW]
+                n_cross[i] = product
+            position = table[s, END]
+            offset, ring, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
+            cell = offset + (position & ring)
+            table[s, END] = position + 1
+            cells_out[i] = cell
+            cells[cell, TS] = ts
+            cells[cell, ORDER] = order[n]
+            cells[cell, BASE] = all_base[i]
+            cells[cell, NOW] = now
+            cells[cell, tail + ROW] = all_row[i]
+            for c in range(len(codes)):
+                cells[cell, tail + CODES + c] = codes[c, i]
+            if ts >= now - sizes[s]:
+                table[s, N_WINDOW] += 1
+                if ts < now:
+                    push(late_live, s, ts, position)
+            if not joinable[i]:
+                # A tuple that can be in no result must not be met by a scan either.
+                times[cell] = unmatchable
+                continue
+            times[cell] = ts
+            for j in range(n_of_stream[s]):
+                key_set = of_stream[s, j]
+                e = _find(entries, homes[n - begin, j], keys, n - begin, j, key_set)
+                if entries[e, _USED] == 0:
+                    entries[e, _USED] = key_set + 1
+                    state[0] += 1
+                    for c in range(widest):
+                        entries[e, _KEY + c] = keys[n - begin, j, c]
+                    for p in range(m):
+                        entries[e, first_tail + p] = NONE
+                if len(tails):
+                    for p in range(m):
+                        if partner_key_set[s, p] == key_set:
+                            tails[p, i] = entries[e, first_tail + p]
+                after, before = NONE, entries[e, first_tail + s]
+                while before >= first and cells[offset + (before & ring), TS] > ts:
+                    after = before
+                    before = cells[offset + (before & ring), LINKS + key_set]
+                cells[cell, LINKS + key_set] = before
+                if after == NONE:
+                    entries[e, first_tail + s] = position
+                else:
+                    cells[offset + (after & ring), LINKS + key_set] = position
+    # Were nothing made of what was fetched, the compiler would not fetch it.
+    return seen
+
+
+@compiled
+def forget_chained(rings: Rings, late: Queues, limits: Int64s, retention: int) -> None:
+    """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
+    table, cells = rings
+    for s in range(len(limits)):
+        expire_window(rings, late, s, limits[s])
+        # Timestamps may fall along the ring, but how far the join had come does not.
+        low, high = table[s, FIRST], table[s, END]
+        while low < high:
+            middle = (low + high) >> 1
+            cell = table[s, OFFSET] + (middle & table[s, MASK])
+            if cells[cell, NOW] < limits[s] - retention:
+                low = middle + 1
+            else:
+                high = middle
+        table[s, FIRST] = low

@@ -1,0 +1,112 @@
+"""Rings: the tuples the join operator has received and may still need, in the order they came.
+
+Each stream has a ring; a tuple is known by its *position*, which only grows. A tuple is a row of
+one wide array, its *cell*: what a probe reads of it lies together in memory, and a kernel takes
+few arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.queues import FRONT_TS, Int64s, Queues, drop_front
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NONE = -1
+"""No tuple, no slot."""
+UNMATCHABLE = np.iinfo(np.int64).max
+"""Time, in the column that is scanned, of a tuple that can be in no result."""
+
+# Columns of Windows.rings.table, one row a stream.
+OFFSET, MASK, FIRST, END, SCOPE, N_WINDOW = range(6)
+# Columns of a tuple's cell. Behind them stands for each key set what its index links tuples by (a
+# chain the next older tuple, slots more), then the row and the codes of all classes. What a walk
+# along a list reads lies in one cache line.
+TS, ORDER, BASE, NOW, LINKS = range(5)
+ROW, CODES = range(2)
+
+
+class Sequence(NamedTuple):
+    """A stretch of the join sequence, as columns."""
+
+    stream: NDArray[np.int8]
+    ts: Int64s
+    now: Int64s
+    """How far the join had come: the join time after the tuple was received, or for a late tuple
+    of tick mode the watermark it missed. Never falls."""
+    base: Int64s
+    row: Int64s
+    late: NDArray[np.bool_]
+    joinable: NDArray[np.bool_]
+    """False for tuples that can be in no result: a null key, or a condition on them alone fails."""
+    codes: Int64s
+    """``[class, tuple]``."""
+
+    def part(self, chosen: slice) -> Sequence:
+        """A stretch of it."""
+        columns: list[Any] = [column[..., chosen] for column in self]
+        return Sequence(*columns)
+
+
+class Rings(NamedTuple):
+    """The tuples of all streams.
+
+    A stream's positions live at ``OFFSET + (position & MASK)``. ``FIRST`` is its oldest position
+    kept, ``END`` the next one to be given, ``SCOPE`` the first that can still be in the window and
+    ``N_WINDOW`` how many are.
+
+    A cell's ``ORDER`` is the tuple's place in the join sequence over all streams, its ``NOW`` how
+    far the join had come then. That never falls along a ring, and is the timestamp itself unless
+    the tuple was late.
+    """
+
+    table: Int64s
+    cells: Int64s
+
+
+class KeySets(NamedTuple):
+    """The plan's key sets as arrays."""
+
+    classes: Int64s
+    """``[key set, i]``: its i-th class."""
+    size: Int64s
+    of_stream: Int64s
+    """``[stream, i]``: its i-th key set."""
+    n_of_stream: Int64s
+    tail: Int64s
+    """One number: the column behind the links, where ``ROW`` and ``CODES`` begin."""
+
+
+@inlined
+def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
+    """Bring the number of tuples in a stream's window up to date."""
+    table, cells = rings
+    offset, mask = table[s, OFFSET], table[s, MASK]
+    position = table[s, SCOPE]
+    while position < table[s, END]:
+        cell = offset + (position & mask)
+        if cells[cell, NOW] >= limit:
+            break
+        # A late tuple leaves by its own time, which is in the queue.
+        if cells[cell, TS] == cells[cell, NOW]:
+            table[s, N_WINDOW] -= 1
+        position += 1
+    table[s, SCOPE] = position
+    while late.state[s, FRONT_TS] < limit:
+        table[s, N_WINDOW] -= 1
+        drop_front(late, s)
+
+
+@compiled
+def rows_at(cells: Int64s, column: int, places: Int64s) -> Int64s:
+    """One column of the cells at ``[stream, i]`` or ``[i]`` places."""
+    flat = places.ravel()
+    found = np.empty(len(flat), dtype=np.int64)
+    for i in range(len(flat)):
+        found[i] = cells[flat[i], column]
+    return found.reshape(places.shape)

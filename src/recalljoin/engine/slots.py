@@ -1,0 +1,351 @@
+"""Slots: the index of the windows where results are counted and not enumerated.
+
+There is one slot for each key value of each key set, shared by all streams: it holds for each
+stream the list of its tuples with that key, in timestamp order, and how many of them are live. From
+a tuple one gets to its partners in another stream without hashing: both know the same slot.
+
+Leaving the window is lazy: a slot's list of live tuples is cut back when somebody looks at it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.queues import Int64s, Queues, push
+from recalljoin.engine.rings import (
+    BASE,
+    CODES,
+    END,
+    FIRST,
+    LINKS,
+    MASK,
+    N_WINDOW,
+    NONE,
+    NOW,
+    OFFSET,
+    ORDER,
+    ROW,
+    TS,
+    KeySets,
+    Rings,
+    Sequence,
+    expire_window,
+)
+
+if TYPE_CHECKING:
+    from recalljoin.engine.plan import Plan
+
+# Columns of a tuple's link: the slot, the neighbours in the slot's list, the next older tuple
+# behind the base time.
+SLOT, AFTER, BEFORE, OLDER_RAISER, LINK_WIDTH = range(5)
+# Columns of a slot. Behind them stand the codes of its key.
+HASH, LINK, N_TUPLES, KEY = range(4)
+# Columns of a slot's list, one row a stream.
+TAIL, LIVE, N_LIVE, RAISER, LIST_WIDTH = range(5)
+# Cells of Slots.state.
+NEXT_SLOT, N_FREE, N_BUCKETS_USED = range(3)
+
+_EMPTY_BUCKET, _FORMER_BUCKET = -1, -2
+
+
+class Slots(NamedTuple):
+    """The key values in use.
+
+    ``LINK`` is the column of the key set's link in a cell. Of a slot's list for a stream,
+    ``TAIL`` is the youngest tuple, ``LIVE`` the oldest in the window as of the last look,
+    ``RAISER`` the last received that arrived behind the base time. A slot without tuples is
+    given back.
+    """
+
+    buckets: Int64s
+    state: Int64s
+    free: Int64s
+    table: Int64s
+    lists: Int64s
+
+
+def roomy_slots(slots: Slots, plan: Plan, n_new: int) -> Slots:
+    """The same slots, able to take ``n_new`` more."""
+    next_slot, n_free, n_buckets_used = (int(x) for x in slots.state)
+    wanted = next_slot - n_free + n_new
+    if wanted > len(slots.table):
+        grown = empty_slots(plan, 2 * wanted)
+        grown.state[:] = slots.state
+        grown.free[:n_free] = slots.free[:n_free]
+        grown.table[:next_slot] = slots.table[:next_slot]
+        grown.lists[:next_slot] = slots.lists[:next_slot]
+        _rebuild_buckets(grown)
+        return grown
+    if 2 * (n_buckets_used + n_new) > len(slots.buckets):
+        # More than half of the buckets hold or once held something: sweep the former ones.
+        _rebuild_buckets(slots)
+    return slots
+
+
+def empty_slots(plan: Plan, capacity: int) -> Slots:
+    """No key values, and room for ``capacity`` of them."""
+    widest = max(len(key_set) for key_set in plan.key_sets)
+    return Slots(
+        buckets=np.full(2 ** int(np.ceil(np.log2(capacity * 4))), _EMPTY_BUCKET, dtype=np.int64),
+        state=np.zeros(3, dtype=np.int64),
+        free=np.empty(capacity, dtype=np.int64),
+        table=np.zeros((capacity, KEY + widest), dtype=np.int64),
+        lists=np.full((capacity, plan.m, LIST_WIDTH), NONE, dtype=np.int64),
+    )
+
+
+@compiled
+def _rebuild_buckets(slots: Slots) -> None:
+    buckets, table = slots.buckets, slots.table
+    mask = len(buckets) - 1
+    buckets[:] = _EMPTY_BUCKET
+    used = 0
+    for slot in range(slots.state[NEXT_SLOT]):
+        if table[slot, N_TUPLES] > 0:
+            at = table[slot, HASH] & mask
+            while buckets[at] != _EMPTY_BUCKET:
+                at = (at + 1) & mask
+            buckets[at] = slot
+            used += 1
+    slots.state[N_BUCKETS_USED] = used
+
+
+@inlined
+def _mix(value: int) -> int:
+    """Spread the bits of a key (the finisher of splitmix64)."""
+    x = np.uint64(value)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.int64(x ^ (x >> np.uint64(31))))
+
+
+@compiled
+def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: int) -> int:
+    """The slot of a tuple's key, made if it is new."""
+    buckets, table = slots.buckets, slots.table
+    size = sets.size[key_set]
+    link = LINKS + LINK_WIDTH * key_set
+    codes = sets.tail[0] + CODES
+    hashed = key_set
+    for i in range(size):
+        hashed = _mix(hashed * 31 + cells[cell, codes + sets.classes[key_set, i]])
+    mask = len(buckets) - 1
+    at = hashed & mask
+    reusable = -1
+    while buckets[at] != _EMPTY_BUCKET:
+        slot: int = buckets[at]
+        if slot == _FORMER_BUCKET:
+            if reusable < 0:
+                reusable = at
+        elif table[slot, HASH] == hashed and table[slot, LINK] == link:
+            same = True
+            for i in range(size):
+                same &= table[slot, KEY + i] == cells[cell, codes + sets.classes[key_set, i]]
+            if same:
+                return slot
+        at = (at + 1) & mask
+    if reusable >= 0:
+        at = reusable
+    else:
+        slots.state[N_BUCKETS_USED] += 1
+    if slots.state[N_FREE] > 0:
+        slots.state[N_FREE] -= 1
+        slot = slots.free[slots.state[N_FREE]]
+    else:
+        slot = slots.state[NEXT_SLOT]
+        slots.state[NEXT_SLOT] += 1
+    buckets[at] = slot
+    table[slot, HASH] = hashed
+    table[slot, LINK] = link
+    table[slot, N_TUPLES] = 0
+    for i in range(size):
+        table[slot, KEY + i] = cells[cell, codes + sets.classes[key_set, i]]
+    for s in range(slots.lists.shape[1]):
+        slots.lists[slot, s, TAIL] = NONE
+        slots.lists[slot, s, LIVE] = NONE
+        slots.lists[slot, s, N_LIVE] = 0
+        slots.lists[slot, s, RAISER] = NONE
+    return slot
+
+
+@compiled
+def _give_back(slots: Slots, slot: int) -> None:
+    mask = len(slots.buckets) - 1
+    at = slots.table[slot, HASH] & mask
+    while slots.buckets[at] != slot:
+        at = (at + 1) & mask
+    slots.buckets[at] = _FORMER_BUCKET
+    slots.free[slots.state[N_FREE]] = slot
+    slots.state[N_FREE] += 1
+
+
+@compiled
+def stage(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int, order: int) -> int:
+    """Write a tuple into the next cell of its ring and find the slots of its keys.
+
+    Returns the cell. The tuple is in no list yet: a trigger probes before it is inserted.
+    """
+    table, cells = rings
+    s = int(sequence.stream[i])
+    cell: int = table[s, OFFSET] + (table[s, END] & table[s, MASK])
+    cells[cell, TS] = sequence.ts[i]
+    cells[cell, ORDER] = order
+    cells[cell, BASE] = sequence.base[i]
+    cells[cell, NOW] = sequence.now[i]
+    cells[cell, sets.tail[0] + ROW] = sequence.row[i]
+    for c in range(len(sequence.codes)):
+        cells[cell, sets.tail[0] + CODES + c] = sequence.codes[c, i]
+    for j in range(sets.n_of_stream[s]):
+        key_set = sets.of_stream[s, j]
+        slot = NONE
+        if sequence.joinable[i]:
+            slot = _slot_for(slots, sets, key_set, cells, cell)
+            # Counted at once, so that the slot is not given back while it is used.
+            slots.table[slot, N_TUPLES] += 1
+        cells[cell, LINKS + LINK_WIDTH * key_set + SLOT] = slot
+    return cell
+
+
+@compiled
+def remember(
+    sequence: Sequence,
+    order: Int64s,
+    rings: Rings,
+    slots: Slots,
+    sets: KeySets,
+    late: Queues,
+    sizes: Int64s,
+) -> Int64s:
+    """Put tuples into the windows without joining them, as they were received before.
+
+    Returns their cells.
+    """
+    cells = np.empty(len(order), dtype=np.int64)
+    for i in range(len(order)):
+        s = int(sequence.stream[i])
+        cells[i] = stage(rings, slots, sets, sequence, i, order[i])
+        insert(rings, slots, sets, late, s, cells[i], sequence.now[i] - sizes[s])
+    return cells
+
+
+@compiled
+def insert(
+    rings: Rings, slots: Slots, sets: KeySets, late: Queues, s: int, cell: int, limit: int
+) -> None:
+    """Put a staged tuple into its lists; ``limit`` is the oldest timestamp in its window."""
+    table, cells = rings
+    position = table[s, END]
+    table[s, END] = position + 1
+    ts = cells[cell, TS]
+    if ts >= limit:
+        table[s, N_WINDOW] += 1
+        if ts < cells[cell, NOW]:
+            push(late, s, ts, position)
+    for j in range(sets.n_of_stream[s]):
+        link = LINKS + LINK_WIDTH * sets.of_stream[s, j]
+        slot = cells[cell, link + SLOT]
+        if slot == NONE:
+            continue
+        expire(table, cells, slots.lists, slot, s, link, limit)
+        _link(table, cells, slots.lists, slot, s, link, position, cell, ts >= limit)
+        if cells[cell, BASE] >= ts:
+            cells[cell, link + OLDER_RAISER] = slots.lists[slot, s, RAISER]
+            slots.lists[slot, s, RAISER] = position
+
+
+@compiled
+def _link(
+    table: Int64s,
+    cells: Int64s,
+    lists: Int64s,
+    slot: int,
+    s: int,
+    link: int,
+    position: int,
+    cell: int,
+    live: bool,
+) -> None:
+    offset, mask = table[s, OFFSET], table[s, MASK]
+    ts = cells[cell, TS]
+    after = NONE
+    before = lists[slot, s, TAIL]
+    while before != NONE and cells[offset + (before & mask), TS] > ts:
+        after = before
+        before = cells[offset + (before & mask), link + BEFORE]
+    cells[cell, link + BEFORE] = before
+    cells[cell, link + AFTER] = after
+    if before != NONE:
+        cells[offset + (before & mask), link + AFTER] = position
+    if after == NONE:
+        lists[slot, s, TAIL] = position
+    else:
+        cells[offset + (after & mask), link + BEFORE] = position
+    if live:
+        lists[slot, s, N_LIVE] += 1
+        if lists[slot, s, LIVE] == after:
+            lists[slot, s, LIVE] = position
+
+
+@inlined
+def expire(
+    table: Int64s, cells: Int64s, lists: Int64s, slot: int, s: int, link: int, limit: int
+) -> None:
+    """Cut a slot's live tuples back to those with ``ts >= limit``, which never falls."""
+    at = lists[slot, s, LIVE]
+    if at == NONE:
+        return
+    offset, mask = table[s, OFFSET], table[s, MASK]
+    n = 0
+    while at != NONE and cells[offset + (at & mask), TS] < limit:
+        at = cells[offset + (at & mask), link + AFTER]
+        n += 1
+    if n > 0:
+        lists[slot, s, LIVE] = at
+        lists[slot, s, N_LIVE] -= n
+
+
+@compiled
+def forget(
+    rings: Rings, slots: Slots, sets: KeySets, late: Queues, limits: Int64s, retention: int
+) -> None:
+    """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
+    table, cells = rings
+    for s in range(len(limits)):
+        expire_window(rings, late, s, limits[s])
+        position = table[s, FIRST]
+        # Timestamps may fall along the ring, but how far the join had come does not: going by that,
+        # the oldest position is always the next to go.
+        while position < table[s, END]:
+            cell = table[s, OFFSET] + (position & table[s, MASK])
+            if cells[cell, NOW] >= limits[s] - retention:
+                break
+            for j in range(sets.n_of_stream[s]):
+                link = LINKS + LINK_WIDTH * sets.of_stream[s, j]
+                _unlink(table, cells, slots, s, link, cell, limits[s])
+            position += 1
+        table[s, FIRST] = position
+
+
+@compiled
+def _unlink(
+    table: Int64s, cells: Int64s, slots: Slots, s: int, link: int, cell: int, limit: int
+) -> None:
+    slot = cells[cell, link + SLOT]
+    if slot == NONE:
+        return
+    # Once the live tuples are up to date, this one is not among them.
+    expire(table, cells, slots.lists, slot, s, link, limit)
+    offset, mask = table[s, OFFSET], table[s, MASK]
+    before, after = cells[cell, link + BEFORE], cells[cell, link + AFTER]
+    if before != NONE:
+        cells[offset + (before & mask), link + AFTER] = after
+    if after == NONE:
+        slots.lists[slot, s, TAIL] = before
+    else:
+        cells[offset + (after & mask), link + BEFORE] = before
+    slots.table[slot, N_TUPLES] -= 1
+    if slots.table[slot, N_TUPLES] == 0:
+        _give_back(slots, slot)
