@@ -1,32 +1,91 @@
-"""Reading the files named on the command line."""
+"""What is named on the command line: queries, files, durations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import pyarrow.csv
-import pyarrow.parquet
+
+from recalljoin.errors import InvalidQuery
+from recalljoin.query.durations import nanoseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_QUERY_FILES = (".sql", ".txt")
 
-def read_inputs(inputs: tuple[str, ...]) -> dict[str, pa.Table]:
-    """The tables of ``NAME=FILE`` options, by name."""
-    tables = {}
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def input_option(what: str) -> Callable[[_F], _F]:
+    """The option ``--input NAME=FILE``, once for each stream."""
+    return click.option(
+        "--input", "inputs", multiple=True, required=True, metavar="NAME=FILE", help=what
+    )
+
+
+def duration_option(name: str, what: str) -> Callable[[_F], _F]:
+    """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds."""
+    return click.option(name, metavar="DURATION", callback=_as_duration, help=what)
+
+
+def _as_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> str | int | None:
+    text = "" if value is None else value.strip()
+    if text.isdecimal():
+        return int(text)
+    if value is not None:
+        try:
+            nanoseconds(text, name=param.name or "duration")
+        except InvalidQuery as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value
+
+
+def read_query(given: str) -> str:
+    """The text of a query, given itself or as the name of a file that holds it."""
+    path = Path(given)
+    try:
+        is_file = path.is_file()
+    except OSError:  # too long for a name
+        is_file = False
+    if is_file:
+        return path.read_text(encoding="utf-8")
+    if given.endswith(_QUERY_FILES) and not any(letter.isspace() for letter in given):
+        message = f"there is no file {given!r}"
+        raise click.BadParameter(message, param_hint="the query")
+    return given
+
+
+def named_files(inputs: tuple[str, ...]) -> dict[str, str]:
+    """The files of ``NAME=FILE`` options, by name."""
+    files: dict[str, str] = {}
     for given in inputs:
         name, equals, path = given.partition("=")
+        message = None
         if not (name and equals and path):
             message = f"{given!r} is not of the form NAME=FILE"
-            raise click.BadParameter(message, param_hint="--input")
-        if name in tables:
+        elif name in files:
             message = f"stream {name!r} is given twice"
-            raise click.BadParameter(message, param_hint="--input")
-        if not Path(path).exists():
+        elif "://" not in path and not Path(path).exists():
             message = f"there is no file {path!r}"
+        if message is not None:
             raise click.BadParameter(message, param_hint="--input")
-        read = pyarrow.csv.read_csv if path.endswith(".csv") else pyarrow.parquet.read_table
-        tables[name] = read(path)
-    return tables
+        files[name] = path
+    return files
+
+
+def read_schemas(files: dict[str, str]) -> dict[str, pa.Schema]:
+    """The columns of Parquet and CSV files."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    schemas = {}
+    for name, path in files.items():
+        if path.endswith(".csv"):
+            schemas[name] = pyarrow.csv.read_csv(path).schema
+        else:
+            schemas[name] = pyarrow.parquet.read_table(path).schema
+    return schemas

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from pathlib import Path
 
 import click
 
 from recalljoin import __version__
+from recalljoin.cli.evaluate import evaluate
+from recalljoin.cli.generate import generate
+from recalljoin.cli.inputs import input_option, named_files, read_query, read_schemas
 from recalljoin.errors import RecallJoinError
 
 
@@ -34,24 +36,14 @@ def main(debug: bool) -> None:
 
 @main.command()
 @click.argument("query")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    required=True,
-    metavar="NAME=FILE",
-    help="Parquet or CSV file of a stream; one for each stream of the query.",
-)
+@input_option("Parquet or CSV file of a stream; one for each stream of the query.")
 def explain(query: str, inputs: tuple[str, ...]) -> None:
     """Show how QUERY (text, or a file with it) is understood: keys, conditions, windows."""
-    from recalljoin.cli.inputs import read_inputs
     from recalljoin.query import explain as explained
     from recalljoin.query import parse_query
 
-    text = Path(query).read_text(encoding="utf-8") if query.endswith(".sql") else query
-    tables = read_inputs(inputs)
-    bound = parse_query(text).bind({name: table.schema for name, table in tables.items()})
-    click.echo(explained(bound))
+    files = named_files(inputs)
+    click.echo(explained(parse_query(read_query(query)).bind(read_schemas(files))))
 
 
 @main.command()
@@ -63,6 +55,9 @@ def demo(minutes: float, seed: int) -> None:
 
     run_demo(minutes=minutes, seed=seed)
 
+
+main.add_command(evaluate)
+main.add_command(generate)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -192,7 +192,7 @@ class TickReplay(Replay):
         else:
             self.arrival_clock = clock
             # A tick is complete when the next begins.
-            self.release_clock = clock[0] + length * np.arange(1, n + 1)
+            self.release_clock = clock[: min(n, 1)].sum() + length * np.arange(1, n + 1)
 
     @property
     def n_steps(self) -> int:

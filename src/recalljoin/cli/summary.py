@@ -1,0 +1,105 @@
+"""How a run went, in a few lines for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from recalljoin.query.durations import NANOSECONDS_PER
+
+if TYPE_CHECKING:
+    from recalljoin.experiments import Setup
+    from recalljoin.quality import RunRecord
+
+
+def duration(ms: float) -> str:
+    """Milliseconds as a person would say them.
+
+    Examples
+    --------
+    >>> duration(0), duration(7.25), duration(640.4), duration(2540), duration(90_000)
+    ('0', '7.2 ms', '640 ms', '2.54 s', '90 s')
+    """
+    if ms == 0:
+        return "0"
+    if ms < 1000:
+        return f"{ms:.1f} ms" if ms < 100 and ms % 1 else f"{ms:.0f} ms"
+    return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms / 1000:,.0f} s"
+
+
+def percent(share: float) -> str:
+    """A share, with more digits the closer it is to all.
+
+    Examples
+    --------
+    >>> percent(1.0), percent(0.5), percent(0.99961)
+    ('100 %', '50.0 %', '99.96 %')
+    """
+    if share == 1:
+        return "100 %"
+    return f"{100 * share:.2f} %" if share > 0.99 else f"{100 * share:.1f} %"
+
+
+def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
+    """Print what came of a run."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, text in _lines(record, setup, exact=exact):
+        table.add_row(name, text)
+    console = Console()
+    # In a file nothing is gained by folding lines.
+    console.print(table, width=None if console.is_terminal else 200)
+
+
+def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, str]]:
+    numbers = record.to_json()
+    period = duration(record.period * NANOSECONDS_PER[record.unit] / NANOSECONDS_PER["ms"])
+    arrival = "tuple by tuple"
+    if setup.arrival_mode == "tick":
+        cells = "1 cell" if setup.cells == 1 else f"{setup.cells} cells"
+        arrival = f"in ticks of {setup.tick}, {cells}"
+    n = len(record.measurements)
+    if n:
+        recall = (
+            f"{record.mean_recall:.4f}, mean of {n:,} periods of {period}; "
+            f"{percent(record.phi())} of them reach {record.target:g}, "
+            f"{percent(record.phi(0.99))} reach 99 % of it"
+        )
+    else:
+        recall = f"not measured: the join never came a whole period ({period}) far"
+    k = numbers["k_ms"]
+    slack = "never adapted: the recording is shorter than the interval"
+    if k:
+        slack = f"mean {duration(numbers['avg_k_ms'])}; {duration(min(k))} to {duration(max(k))}"
+    lines = [
+        ("policy", f"{record.policy}, for a recall of {record.target:g}; {arrival}"),
+        ("recall", recall),
+        ("slack (K)", slack),
+    ]
+    if numbers["latency_ms"] is not None:
+        of = {name: duration(value) for name, value in numbers["latency_ms"].items()}
+        lines.append(
+            (
+                "latency",
+                f"mean {of['mean']}; median {of['p50']}, 95 % {of['p95']}, 99 % {of['p99']}",
+            )
+        )
+    true = max(record.n_true, 1)
+    share = percent(record.n_produced / true if record.n_true else 1.0)
+    how = "" if exact else ", as far as they were counted"
+    lost = f"{record.n_lost:,} counted as lost"
+    results = f"{record.n_produced:,} of {record.n_true:,} true ones ({share}){how}; {lost}"
+    tuples = f"{record.n_tuples:,}, of them {record.n_late:,} late"
+    refused = ", ".join(f"{n:,} {reason}" for reason, n in record.refused.items())
+    lines += [
+        ("results", results),
+        ("tuples", tuples + (f"; refused: {refused}" if refused else "")),
+    ]
+    spent = numbers["adaptation_ms"]
+    rate = record.n_tuples / record.seconds if record.seconds else 0.0
+    time = f"{record.seconds:.2f} s in the join, {rate:,.0f} tuples/s; "
+    time += f"choosing K took {spent['mean']:.2f} ms, at most {spent['max']:.1f} ms"
+    return [*lines, ("time", time)]

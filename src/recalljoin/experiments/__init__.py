@@ -1,0 +1,19 @@
+"""Recorded streams on Spark: generated, evaluated, and the paper's experiments on them."""
+
+from __future__ import annotations
+
+from recalljoin.experiments.evaluation import Recording, evaluate, open_recording
+from recalljoin.experiments.generation import make_frame, write_dataset
+from recalljoin.experiments.session import local_session, running_session
+from recalljoin.experiments.setup import Setup
+
+__all__ = [
+    "Recording",
+    "Setup",
+    "evaluate",
+    "local_session",
+    "make_frame",
+    "open_recording",
+    "running_session",
+    "write_dataset",
+]

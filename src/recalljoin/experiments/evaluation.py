@@ -1,0 +1,304 @@
+"""Runs a query over recorded streams on Spark and scores it against the true results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from recalljoin.engine.output import Output
+from recalljoin.errors import InvalidQuery, InvalidSetting
+from recalljoin.experiments.files import FILE, START, read_frame
+from recalljoin.experiments.packing import PIECES_DDL, packed
+from recalljoin.experiments.session import local_session
+from recalljoin.experiments.setup import Setup
+from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
+from recalljoin.query import parse_query
+from recalljoin.spark.cells import make_grid
+from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.streams import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from recalljoin.quality import RunRecord, Timeline
+    from recalljoin.query import BoundQuery, Query
+
+    Source = str | Path | DataFrame
+
+DEFAULT_ARRIVAL = "arrival"
+
+
+@dataclass
+class Recording:
+    """A query and the recorded streams it is run over; made by :func:`open_recording`.
+
+    May be evaluated many times, and by several threads at once.
+    """
+
+    spark: SparkSession
+    query: Query
+    schemas: Mapping[str, pa.Schema]
+    """Columns of each input."""
+    pieces: DataFrame
+    """The inputs, packed."""
+    of_streams: tuple[int, ...]
+    """For each stream of the query the number of its input."""
+    _truth: Timeline | None = field(default=None, repr=False)
+
+    def bind(self, setup: Setup) -> BoundQuery:
+        """The query with the target of a run."""
+        return replace(self.query, quality=setup.target(self.query)).bind(self.schemas)
+
+    def evaluate(
+        self,
+        setup: Setup | None = None,
+        *,
+        truth: bool | Timeline = True,
+        output: str | Path | None = None,
+    ) -> RunRecord:
+        """Run the query once.
+
+        Parameters
+        ----------
+        setup
+            Target, policy, and how tuples arrive.
+        truth
+            Score against all true results, found beside the run and kept for the next ones; or
+            against those given; or, if False, against those the run itself produced and counted
+            as lost, which is faster and misses only what came beyond the retention horizon.
+        output
+            Folder for the results as Parquet; needs the mode ``"rows"``.
+
+        Raises
+        ------
+        InvalidQuery
+            With every fault of the query and its target.
+        InvalidSetting
+            When the setup does not fit the recording.
+        """
+        setup = setup or Setup()
+        task = Task(self._inputs(self.bind(setup)), setup)
+        self._check(task, output)
+        known = self._truth if isinstance(truth, bool) else truth
+        answers = self._ask(task, n_roles=2 if truth is True and known is None else 1)
+        record: RunRecord = answers[0]
+        if len(answers) == 2:
+            known = self._truth = answers[1]
+        if truth is not False and known is not None:
+            record = record.against(known)
+        if setup.mode == "rows":
+            self._make_rows(task, record, output)
+        return record
+
+    def truth(self) -> Timeline:
+        """All true results by their time; found once."""
+        if self._truth is None:
+            task = Task(self._inputs(self.bind(Setup())), Setup())
+            self._truth = self._ask(task, n_roles=2, only=1)[1]
+        return self._truth
+
+    def _check(self, task: Task, output: str | Path | None) -> None:
+        setup, query = task.setup, task.inputs.query
+        setup.make_policy(query)
+        make_grid(query, setup.cells)
+        if setup.arrival_mode == "tick" and query.streams[0].arrival is None:
+            message = (
+                "`tick` and `batch` cut slices of arrival time, so every input needs a column with "
+                "it; name it in `arrival`, or let tuples arrive one by one"
+            )
+            raise InvalidSetting(message)
+        if setup.mode == "rows" and query.counts_only:
+            message = (
+                "the query selects count(*), so it has no rows; select columns or *, or set `mode` "
+                "to 'count'"
+            )
+            raise InvalidQuery(message)
+        if output is not None and setup.mode != "rows":
+            message = "`output` takes the rows of the results; set `mode` to 'rows' to have them"
+            raise InvalidSetting(message)
+
+    def _inputs(self, bound: BoundQuery) -> Inputs:
+        return Inputs(
+            bound,
+            tuple(self.schemas),
+            tuple(_packed_schemas(bound, self.schemas, self.of_streams)),
+            self.of_streams,
+        )
+
+    def _ask(self, task: Task, *, n_roles: int, only: int | None = None) -> dict[int, Any]:
+        roles = list(range(n_roles)) if only is None else [only]
+        copies = self.pieces.withColumn("__role", sf.explode(sf.array(*map(sf.lit, roles))))
+        answers = (
+            copies.repartitionById(n_roles, "__role")
+            .drop("__role")
+            .mapInArrow(task.answer, ANSWERS_DDL)
+            .toArrow()
+            .to_pylist()
+        )
+        found = {row["role"]: read_answer(row["body"]) for row in answers if row["role"] in roles}
+        if len(found) < len(roles):
+            # Spark calls no task where there are no rows.
+            nothing = task.inputs.arrivals([])
+            found |= {role: (task.truth if role else task.run)(nothing) for role in roles}
+        return found
+
+    def _make_rows(self, task: Task, record: RunRecord, output: str | Path | None) -> None:
+        query = task.inputs.query
+        n_cells = make_grid(query, task.setup.cells).n_cells
+        copies = self.pieces.withColumn(
+            "__cell", sf.explode(sf.array(*map(sf.lit, range(n_cells))))
+        )
+        schema = from_arrow_schema(Output(query).schema)
+        rows = (
+            copies.repartitionById(n_cells, "__cell")
+            .drop("__cell")
+            .mapInArrow(RowsTask(task, record.schedule).rows, schema)
+        )
+        if output is None:
+            rows.write.format("noop").mode("overwrite").save()
+        else:
+            rows.write.parquet(str(output))
+
+
+def open_recording(
+    spark: SparkSession,
+    query: str | Query,
+    inputs: Mapping[str, Source],
+    *,
+    time: str | None = None,
+    arrival: str | None = None,
+    keep: bool = False,
+) -> Recording:
+    """A query and its recorded streams, ready to be evaluated.
+
+    Parameters
+    ----------
+    spark
+        Where to read and run.
+    query
+        Text in the paper's form, or a query.
+    inputs
+        For each stream a Parquet or CSV file, a folder of them, or a DataFrame.
+    time
+        Column with the event time, for all streams; by default what the query says (``ts``).
+    arrival
+        Column with the time or position of arrival, for all streams. By default ``arrival`` if
+        every input has it; otherwise rows are taken as arriving in step, one of each input in turn.
+    keep
+        Keep the inputs in memory, for many runs.
+
+    Raises
+    ------
+    DatasetError
+        When a file is missing or cannot be read.
+    InvalidQuery
+        With every fault of the query.
+    """
+    stated = parse_query(query) if isinstance(query, str) else query
+    frames = {name: _frame(spark, source) for name, source in inputs.items()}
+    schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
+    stated = _with_columns(stated, schemas, time, arrival)
+    bound = stated.bind(schemas)
+    of_streams = _inputs_of_streams(bound, tuple(frames))
+    pieces: DataFrame | None = None
+    needed = _packed_schemas(bound, schemas, of_streams)
+    for number, (frame, schema) in enumerate(zip(frames.values(), needed, strict=True)):
+        names = [*schema.names, *(name for name in (FILE, START) if name in frame.columns)]
+        chosen = frame.select(*(f"`{name}`" for name in names))
+        of_input = chosen.mapInArrow(packed(number), PIECES_DDL)
+        pieces = of_input if pieces is None else pieces.unionAll(of_input)
+    assert pieces is not None
+    return Recording(spark, stated, schemas, pieces.persist() if keep else pieces, of_streams)
+
+
+def evaluate(
+    query: str | Query,
+    inputs: Mapping[str, Source],
+    setup: Setup | None = None,
+    *,
+    spark: SparkSession | None = None,
+    time: str | None = None,
+    arrival: str | None = None,
+    truth: bool | Timeline = True,
+    output: str | Path | None = None,
+) -> RunRecord:
+    """Run a query over recorded streams once and score it.
+
+    Parameters
+    ----------
+    query, inputs, time, arrival
+        As in :func:`open_recording`.
+    setup, truth, output
+        As in :meth:`Recording.evaluate`.
+    spark
+        Where to run; by default the active session, or a new one on this machine.
+    """
+    recording = open_recording(spark or local_session(), query, inputs, time=time, arrival=arrival)
+    return recording.evaluate(setup, truth=truth, output=output)
+
+
+def _frame(spark: SparkSession, source: Source) -> DataFrame:
+    return source if isinstance(source, DataFrame) else read_frame(spark, source)
+
+
+def _with_columns(
+    query: Query, schemas: Mapping[str, pa.Schema], time: str | None, arrival: str | None
+) -> Query:
+    changes: dict[str, str] = {}
+    if time is not None:
+        changes["time"] = time
+    have = [DEFAULT_ARRIVAL in schema.names for schema in schemas.values()]
+    if arrival is not None:
+        changes["arrival"] = arrival
+    elif all(have) and all(stream.arrival is None for stream in query.streams):
+        changes["arrival"] = DEFAULT_ARRIVAL
+    elif any(have) and all(stream.arrival is None for stream in query.streams):
+        without = ", ".join(f"`{name}`" for name, has in zip(schemas, have, strict=True) if not has)
+        message = (
+            f"`arrival` must be known of all inputs or of none, and {without} has no column "
+            f"{DEFAULT_ARRIVAL!r}; name the column that all have in `arrival`"
+        )
+        raise InvalidSetting(message)
+    streams = tuple(replace(stream, **changes) for stream in query.streams)
+    return replace(query, streams=streams)
+
+
+def _inputs_of_streams(bound: BoundQuery, names: tuple[str, ...]) -> tuple[int, ...]:
+    """For each stream its input, found as the query was bound: by its name, or its table's."""
+    lower = [name.lower() for name in names]
+    numbers = []
+    for stream in bound.streams:
+        spelling = next(
+            name for name in (stream.name.lower(), stream.source.lower()) if name in lower
+        )
+        numbers.append(lower.index(spelling))
+    unused = [name for number, name in enumerate(names) if number not in numbers]
+    if unused:
+        known = ", ".join(f"`{stream.name}`" for stream in bound.streams)
+        message = f"input {', '.join(f'`{name}`' for name in unused)} is no stream of the query; "
+        message += f"it joins {known}"
+        raise InvalidSetting(message)
+    return tuple(numbers)
+
+
+def _packed_schemas(
+    bound: BoundQuery, schemas: Mapping[str, pa.Schema], of_streams: tuple[int, ...]
+) -> list[pa.Schema]:
+    """Columns of each input that a run reads."""
+    chosen: list[pa.Schema] = []
+    for number, schema in enumerate(schemas.values()):
+        names: set[str] = set()
+        for s, stream in enumerate(bound.streams):
+            if of_streams[s] == number:
+                names.update(needed_schema(bound, s).names)
+                names.update(() if stream.arrival is None else (stream.arrival,))
+        chosen.append(pa.schema([f for f in schema if f.name in names]))
+    return chosen

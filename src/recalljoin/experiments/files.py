@@ -1,0 +1,119 @@
+"""Recorded streams from files, read by Spark: Parquet or CSV, one file or a folder of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+from recalljoin.errors import DatasetError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FILE, START = "__file", "__start"
+"""Columns that tell the file of a row and where the piece it was read in begins."""
+
+_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_NANOS_AS_INTEGERS = "spark.sql.legacy.parquet.nanosAsLong"
+
+
+def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
+    """The rows of a file or folder, with :data:`FILE` and :data:`START` beside their columns.
+
+    Files whose names end in ``.csv`` or ``.tsv`` (also ``.gz`` of these) have a header line, and
+    types are inferred; all others are Parquet.
+
+    Raises
+    ------
+    DatasetError
+        When there is no such file, or it cannot be read as what its name says.
+    """
+    name = str(path)
+    is_local = "://" not in name
+    if is_local:
+        name = _existing(Path(path))
+    kind = "CSV" if _is_csv(name, is_local=is_local) else "Parquet"
+    try:
+        if kind == "CSV":
+            separator = "\t" if ".tsv" in _a_file(name).lower() else ","
+            frame = spark.read.csv(
+                name, header=True, inferSchema=True, sep=separator, enforceSchema=False
+            )
+            columns = [sf.col(_quoted(column)) for column in frame.columns]
+        else:
+            frame, columns = _read_parquet(spark, name, is_local=is_local)
+        return frame.select(
+            *columns,
+            sf.col("_metadata.file_path").alias(FILE),
+            sf.col("_metadata.file_block_start").alias(START),
+        )
+    except (PySparkException, pa.ArrowException, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        message = f"{str(path)!r} cannot be read as {kind}: {reason}"
+        raise DatasetError(message) from error
+
+
+def _read_parquet(
+    spark: SparkSession, name: str, *, is_local: bool
+) -> tuple[DataFrame, list[Column]]:
+    nanos: set[str] = set()
+    if is_local:
+        schema = pq.read_schema(_a_file(name))
+        nanos = {field.name for field in schema if field.type in (_NS, _NS_UTC)}
+    if not nanos:
+        frame = spark.read.parquet(name)
+        return frame, [sf.col(_quoted(column)) for column in frame.columns]
+    # What pandas writes. Spark has no such type: it hands over integers if it must.
+    before = spark.conf.get(_NANOS_AS_INTEGERS)
+    spark.conf.set(_NANOS_AS_INTEGERS, "true")
+    try:
+        frame = spark.read.parquet(name)
+        frame.schema  # noqa: B018 - read now, under this setting
+    finally:
+        spark.conf.set(_NANOS_AS_INTEGERS, str(before))
+    columns = []
+    for column in frame.columns:
+        value = sf.col(_quoted(column))
+        if column in nanos:
+            value = sf.timestamp_micros(sf.floor(value / 1000)).alias(column)
+        columns.append(value)
+    return frame, columns
+
+
+def _existing(path: Path) -> str:
+    if not path.exists():
+        message = f"there is no file {str(path)!r}"
+        raise DatasetError(message)
+    if path.is_dir() and not _files_in(path):
+        message = f"folder {str(path)!r} holds no file"
+        raise DatasetError(message)
+    return str(path.resolve())
+
+
+def _is_csv(name: str, *, is_local: bool) -> bool:
+    return (_a_file(name) if is_local else name).lower().endswith(_CSV)
+
+
+def _a_file(name: str) -> str:
+    """The file itself, or of a folder the first in it: all are of one kind."""
+    path = Path(name)
+    return str(_files_in(path)[0]) if path.is_dir() else name
+
+
+def _files_in(folder: Path) -> list[Path]:
+    # What Spark leaves out as well: marks of success, checksums, unfinished work.
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name[:1] not in ("_", ".")
+    )
+
+
+def _quoted(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"
+
+
+_NS, _NS_UTC = pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")

@@ -1,0 +1,268 @@
+"""What Spark's tasks do with a recording: run the join under a policy, or find the true results."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pyspark import TaskContext
+
+from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, ticks_of
+from recalljoin.engine.progress import marks_of
+from recalljoin.errors import InvalidSetting, RecallJoinError
+from recalljoin.experiments.cells import CellReplay, shares_of
+from recalljoin.experiments.packing import unpacked
+from recalljoin.quality import PolicySettings, run_adaptive, true_results
+from recalljoin.quality.adaptive import run_replay
+from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
+from recalljoin.spark.cells import make_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.experiments.setup import Setup
+    from recalljoin.quality import RunRecord, Timeline
+    from recalljoin.quality.record import Schedule
+    from recalljoin.query import BoundQuery
+
+MOST_TICKS = 1 << 26
+ANSWERS_DDL = "role int, body binary"
+_WARM_UP = 2000
+"""Tuples the join is tried on first."""
+_SLICE = 1 << 16
+"""Arrivals pushed at once where rows are made, or ticks."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the blobs of a recording hold, and which streams they are.
+
+    Parameters
+    ----------
+    query
+        The bound query.
+    names
+        Of the inputs, in the order they were given.
+    schemas
+        Of the columns packed of each.
+    of_streams
+        For each stream of the query the number of its input.
+    """
+
+    query: BoundQuery
+    names: tuple[str, ...]
+    schemas: tuple[pa.Schema, ...]
+    of_streams: tuple[int, ...]
+
+    def arrivals(self, batches: Iterable[pa.RecordBatch]) -> Arrivals:
+        """The recording in order of arrival: ties by the order of inputs, then by row."""
+        tables = [
+            self._in_query_unit(table, number)
+            for number, table in enumerate(unpacked(batches, list(self.schemas)))
+        ]
+        named = {
+            stream.name: tables[number]
+            for stream, number in zip(self.query.streams, self.of_streams, strict=True)
+        }
+        arrivals = arrivals_of(self.query, named)
+        if list(self.of_streams) == sorted(self.of_streams):
+            return arrivals
+        order = self._order_of_inputs(arrivals)
+        return replace(
+            arrivals,
+            stream=arrivals.stream[order],
+            row=arrivals.row[order],
+            ts=arrivals.ts[order],
+            arrival=None if arrivals.arrival is None else arrivals.arrival[order],
+        )
+
+    def _order_of_inputs(self, arrivals: Arrivals) -> Int64s:
+        # In step, the first rows of all streams come first; so it is with equal arrivals.
+        position = arrivals.row if arrivals.arrival is None else arrivals.arrival
+        order: Int64s = np.lexsort((np.array(self.of_streams)[arrivals.stream], position))
+        return order
+
+    def _in_query_unit(self, table: pa.Table, number: int) -> pa.Table:
+        """Arrival as the engine expects integers: in the unit of the query, not milliseconds."""
+        stream = self.query.streams[self.of_streams.index(number)]
+        finer = NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.query.unit]
+        if stream.arrival is None or finer <= 1:
+            return table
+        place = table.column_names.index(stream.arrival)
+        column = table.column(place)
+        if not pt.is_integer(column.type):
+            return table
+        return table.set_column(place, stream.arrival, pc.multiply(column.cast(pa.int64()), finer))
+
+    def clock(self, arrivals: Arrivals) -> Int64s | None:
+        """When each tuple arrived, in the unit of the query; None if that is not known."""
+        if arrivals.arrival is None or not self.knows_time(arrivals):
+            return None
+        clock: Int64s = arrivals.arrival // arrivals.arrival_units
+        return clock
+
+    def knows_time(self, arrivals: Arrivals) -> bool:
+        """Whether arrival is a time and not a position.
+
+        Timestamps are. Integers that count 0, 1, 2, ... or 1, 2, 3, ... without a gap are
+        positions, unless there is one for about each millisecond: then it makes no difference.
+        """
+        if arrivals.arrival is None:
+            return False
+        kinds = [s.schema.field(str(s.arrival)).type for s in self.query.streams]
+        if any(pt.is_timestamp(kind) for kind in kinds) or not len(arrivals):
+            return True
+        unit = max(1, NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.query.unit])
+        positions = arrivals.arrival // unit
+        first, last = int(positions[0]), int(positions[-1])
+        without_gap = first in (0, 1) and (np.diff(positions) <= 1).all()
+        lasted = max(1, (int(arrivals.ts.max()) - int(arrivals.ts.min())) // unit)
+        return not without_gap or 0.5 <= (last - first) / lasted <= 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job over a recording; the task of partition ``n`` has role ``n`` of it.
+
+    Parameters
+    ----------
+    inputs
+        What the blobs hold.
+    setup
+        The run.
+    """
+
+    inputs: Inputs
+    setup: Setup
+
+    def answer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For mapInArrow: role 0 runs the join, role 1 finds the true results."""
+        context = TaskContext.get()
+        role = context.partitionId() if context is not None else 0
+        answer: RunRecord | Timeline | RecallJoinError
+        try:
+            arrivals = self.inputs.arrivals(batches)
+            if role == 0 and len(arrivals):
+                # Kernels are compiled or loaded now, so that the time of the join is its own.
+                self.run(arrivals.slice(0, _WARM_UP))
+            answer = self.run(arrivals) if role == 0 else self.truth(arrivals)
+        except RecallJoinError as error:
+            # Raised where Spark does not wrap it.
+            answer = error
+        yield pa.record_batch({
+            "role": pa.array([role], pa.int32()),
+            "body": pa.array([pickle.dumps(answer)], pa.binary()),
+        })  # fmt: skip
+
+    def truth(self, arrivals: Arrivals) -> Timeline:
+        """All true results."""
+        return true_results(self.inputs.query, arrivals)
+
+    def run(self, arrivals: Arrivals) -> RunRecord:
+        """The join under the policy, scored against what it counted itself."""
+        setup, query = self.setup, self.inputs.query
+        settings = PolicySettings.of(query)
+        clock = self.inputs.clock(arrivals)
+        policy = setup.make_policy(query)
+        if setup.arrival_mode == "tuple":
+            return run_adaptive(query, arrivals, policy, settings, clock=clock)
+        length = self.tick_length(clock)
+        if setup.by_batch is None:
+            return run_adaptive(
+                query, arrivals, policy, settings, arrival="tick", tick=length, clock=clock
+            )
+        engine = EngineSettings(
+            arrival="tick",
+            rows=False,
+            granularity=settings.granularity,
+            retention=max(settings.period, *settings.windows),
+        )
+        grid = make_grid(query, setup.cells)
+        batch = self._units(setup.by_batch, "batch")
+        source = CellReplay(query, engine, grid, arrivals, clock, length=length, batch=batch)
+        return run_replay(source, policy, settings)
+
+    def _units(self, length: DurationLike, name: str) -> int:
+        return in_unit(nanoseconds(length, name=name), self.inputs.query.unit)
+
+    def tick_length(self, clock: Int64s | None) -> int:
+        """Length of a tick in the unit of the query, for tuples that arrived at ``clock``."""
+        if clock is None:
+            message = (
+                "`tick` and `batch` cut slices of arrival time, but `arrival` counts positions; "
+                "give the times tuples arrived at, or let them arrive one by one"
+            )
+            raise InvalidSetting(message)
+        length = self._units(self.setup.tick, "tick")
+        if len(clock) and (clock[-1] - clock[0]) // length > MOST_TICKS:
+            message = (
+                f"`tick` {self.setup.tick!r} cuts the recording into more than {MOST_TICKS:,} "
+                "slices; give a longer one"
+            )
+            raise InvalidSetting(message)
+        return length
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """Makes the results of a run that is known: the task of partition ``n`` is cell ``n``.
+
+    Parameters
+    ----------
+    task
+        The run.
+    schedule
+        K at each of its steps.
+    """
+
+    task: Task
+    schedule: Schedule
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For mapInArrow: the results."""
+        context = TaskContext.get()
+        cell = context.partitionId() if context is not None else 0
+        inputs, setup = self.task.inputs, self.task.setup
+        arrivals = inputs.arrivals(batches)
+        k = self.schedule.expanded()
+        pipeline = Pipeline(inputs.query, EngineSettings(arrival=setup.arrival_mode, lost=False))
+        if setup.arrival_mode == "tuple":
+            for begin in range(0, len(arrivals), _SLICE):
+                end = min(begin + _SLICE, len(arrivals))
+                yield from pipeline.push(arrivals.slice(begin, end), k=k[begin:end])
+        else:
+            yield from self._ticks(pipeline, arrivals, k, cell)
+        yield from pipeline.flush()
+
+    def _ticks(
+        self, pipeline: Pipeline, arrivals: Arrivals, k: Int64s, cell: int
+    ) -> Iterator[pa.RecordBatch]:
+        inputs, setup = self.task.inputs, self.task.setup
+        tick = ticks_of(arrivals, self.task.tick_length(inputs.clock(arrivals)))
+        m = len(inputs.query.streams)
+        marks = marks_of(tick, arrivals.stream, arrivals.ts, n_ticks=len(k), m=m)
+        share = shares_of(inputs.query, make_grid(inputs.query, setup.cells), arrivals, tick)[cell]
+        for begin in range(0, len(k), _SLICE):
+            end = min(begin + _SLICE, len(k))
+            first, last = np.searchsorted(share.tick, [begin, end])
+            yield from pipeline.push_ticks(
+                share.arrivals.slice(int(first), int(last)),
+                share.tick[first:last] - begin,
+                n_ticks=end - begin,
+                k=k[begin:end],
+                marks=marks[begin:end],
+            )
+
+
+def read_answer(body: bytes) -> Any:
+    """What a task answered; what it raised is raised here."""
+    answer = pickle.loads(body)
+    if isinstance(answer, RecallJoinError):
+        raise answer
+    return answer
