@@ -10,8 +10,9 @@ import pyarrow as pa
 from recalljoin.engine import EngineSettings
 from recalljoin.spark import cell as cell_module
 from recalljoin.spark.cell import CellPlan, run_batch
-from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.hot import version_at
 from recalljoin.spark.packing import Control, Router, unpack
 from recalljoin.spark.report import Report, merged
 
@@ -61,6 +62,7 @@ class LocalJoin:
         settings: EngineSettings = TICKS,
         idle_after: int | None = None,
         identity: str = '{"query": "the same"}',
+        named_hot: Hot = NOT_HOT,
     ) -> None:
         grid = make_grid(query, n_cells)
         self.plan = CellPlan(
@@ -74,6 +76,7 @@ class LocalJoin:
             bucket=1,
             idle_after=idle_after,
             late_rows=True,
+            named_hot=named_hot,
         )
         self.stores = [DictStore() for _ in range(grid.n_cells)]
         self.n_batches = 0
@@ -95,7 +98,8 @@ class LocalJoin:
                 del cell_module._MEMORY[key]
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
-            router = Router(self.plan.query, self.plan.layout, s)
+            hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot
+            router = Router(self.plan.query, self.plan.layout, s, hot, watches=True)
             for task in range(n_tasks):
                 piece = table.take(pa.array(range(task, table.num_rows, n_tasks), pa.int64()))
                 for packed in router.route(piece.to_batches(), task):

@@ -233,7 +233,7 @@ def profile_of(
     granularity: int,
     before: Int64s,
     bucket: int = 1,
-    owned: NDArray[np.bool_] | None = None,
+    owned: NDArray[np.bool_] | tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
     whole: bool = True,
 ) -> Profile:
     """Describe what an operator instance did in one step.
@@ -251,15 +251,17 @@ def profile_of(
     bucket
         Width of the buckets results are counted in by time.
     owned
-        Streams whose tuples are counted here and not in another cell; all by default.
+        What is counted here and not in another cell, by stream; or one by one, of the tuples that
+        arrived and of those in the step. All by default.
     whole
         Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
     """
     m = len(before)
     received: NDArray[np.bool_] | slice = slice(None)
-    if owned is not None:
-        arrived = arrived.take(owned[arrived.stream])
-        received = owned[step.stream]
+    if isinstance(owned, tuple):
+        arrived, received = arrived.take(owned[0]), owned[1]
+    elif owned is not None:
+        arrived, received = arrived.take(owned[arrived.stream]), owned[step.stream]
     stream, delay, k_sync, local = arrived
     known = k_sync != UNKNOWN
     coarse = coarse_delay(step.delay, granularity)

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,12 @@ from recalljoin.engine.chunks import Clocks, rebuild
 from recalljoin.engine.queues import Int64s, held_ids
 from recalljoin.quality.arrived import follow_ticks
 from recalljoin.quality.profile import profile_of
-from recalljoin.spark.cell_state import Meta, Store, append, decode_chunk, read_meta
-from recalljoin.spark.packing import PLACE, Delivery, deliver, to_bytes
+from recalljoin.spark.cell_state import Meta, Store, append, read_chunks, read_meta
+from recalljoin.spark.cells import NOT_HOT, Hot
+from recalljoin.spark.hot import Version, can_split, version_after, version_at
+from recalljoin.spark.moving import hand_over, take_over
+from recalljoin.spark.owned import Owned
+from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver, to_bytes
 from recalljoin.spark.report import Report
 
 if TYPE_CHECKING:
@@ -62,6 +66,8 @@ class CellPlan:
     """Milliseconds without a tuple after which a stream holds the others back no longer."""
     late_rows: bool = False
     """Leave late tuples in the control log."""
+    named_hot: Hot = NOT_HOT
+    """Keys the user says are hot; others may be found to be."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names this very plan: a pipeline made for another one may have other settings."""
 
@@ -70,9 +76,20 @@ class CellPlan:
         """The cells."""
         return self.layout.grid
 
+    def hot_versions(self) -> tuple[Version, ...]:
+        """Keys found to be hot, as the control source has decided."""
+        return self.log.read_hot() if self.log is not None and can_split(self.grid) else ()
 
-_MEMORY: OrderedDict[tuple[str, str], Pipeline] = OrderedDict()
-"""Pipelines of this worker, by run and token."""
+
+class _Instance(NamedTuple):
+    """An operator instance, and which of its tuples are counted in this cell."""
+
+    pipeline: Pipeline
+    owned: Owned
+
+
+_MEMORY: OrderedDict[tuple[str, str], _Instance] = OrderedDict()
+"""Instances of this worker, by run and token."""
 
 
 def run_batch(
@@ -93,11 +110,16 @@ def run_batch(
     watch.stop("decode")
     meta = read_meta(store, plan.identity, len(query.streams))
     # Out of the memory while it changes: should the batch fail halfway, nobody may go on with it.
-    pipeline = _MEMORY.pop((plan.run, meta.token), None)
-    restored = pipeline is None and meta.token != ""
-    if pipeline is None:
-        chunks = (decode_chunk(query, store.read_chunk(number)) for number, _ in meta.chunks)
-        pipeline = rebuild(query, plan.settings, chunks, meta.clocks)
+    instance = _MEMORY.pop((plan.run, meta.token), None)
+    versions = plan.hot_versions()
+    hot = version_at(versions, batch)
+    if hot.since != meta.placed_by["since"]:
+        take_over(plan, cell, store, meta, hot)
+        instance = None
+    restored = instance is None and meta.token != ""
+    if instance is None:
+        instance = _restored(plan, cell, store, meta)
+    pipeline, owned = instance
     watch.stop("restore")
 
     before = Clocks.of(pipeline.progress)
@@ -113,16 +135,23 @@ def run_batch(
         delivery.bodies,
         query=query,
         settings=plan.settings,
+        batch=batch,
         before=before,
         now=Clocks.of(pipeline.progress),
     )
-    _MEMORY[plan.run, meta.token] = pipeline
+    after = version_after(versions, batch)
+    if after is not None:
+        hand_over(plan, cell, store, meta, after)
+    _MEMORY[plan.run, meta.token] = instance
     while len(_MEMORY) > MOST_IN_MEMORY:
         _MEMORY.popitem(last=False)
     watch.stop("state")
 
-    _leave_rows(plan, delivery, step, cell=cell, batch=batch, first_rows=first_rows)
-    owned = np.array([plan.grid.owns(cell, s) for s in range(len(query.streams))])
+    counted = [
+        owned.append(s, len(table), delivery.owned(s)) for s, table in enumerate(delivery.tables)
+    ]
+    received = owned.at(step.stream, step.row)
+    _leave_rows(plan, delivery, step, received, cell=cell, batch=batch, first_rows=first_rows)
     local_before = np.array(before.local_times, dtype=np.int64)
     arrived, _ = follow_ticks(
         arrivals.stream,
@@ -137,9 +166,12 @@ def run_batch(
         granularity=plan.granularity,
         before=local_before,
         bucket=plan.bucket,
-        owned=owned,
+        owned=(np.concatenate(counted), received),
         whole=plan.grid.n_cells == 1,
     )
+    n_buffered = _n_buffered(pipeline, owned)
+    for s, payload in enumerate(pipeline.payloads):
+        owned.forget_before(s, payload.first)
     watch.stop("report")
     report = Report(
         batch=batch,
@@ -149,6 +181,7 @@ def run_batch(
         unit=query.unit,
         period=plan.period,
         reach=max(stream.window for stream in query.streams),
+        retention=pipeline.retention,
         k=meta.k,
         clock=meta.clock,
         watermark=meta.watermark,
@@ -157,16 +190,30 @@ def run_batch(
         has_data=delivery.has_data,
         n_arrived=tuple(delivery.n_arrived),
         refused=tuple(delivery.refused),
-        n_buffered=_n_buffered(pipeline, owned),
+        n_buffered=n_buffered,
         n_kept=pipeline.n_kept,
         n_delivered=len(arrivals),
+        n_busiest=len(arrivals) + profile.n_produced + profile.n_lost,
         n_restored=int(restored),
         profile=profile,
+        heavy=tuple(delivery.heavy),
         seconds={"route": delivery.route_seconds} | watch.seconds,
     )
     if plan.log is not None:
         plan.log.write_report(report)
     return report
+
+
+def _restored(plan: CellPlan, cell: int, store: Store, meta: Meta) -> _Instance:
+    """The instance whose state this is."""
+    query = plan.query
+    owned = Owned(np.array([plan.grid.owns(cell, s) for s in range(len(query.streams))]))
+    chunks = []
+    for stored in read_chunks(store, meta, query):
+        chunks.append(stored.chunk)
+        for s, times in enumerate(stored.chunk.times):
+            owned.append(s, len(times), stored.owned[s])
+    return _Instance(rebuild(query, plan.settings, chunks, meta.clocks), owned)
 
 
 class _Watch:
@@ -247,6 +294,7 @@ def _leave_rows(
     plan: CellPlan,
     delivery: Delivery,
     step: Step,
+    owned: NDArray[np.bool_],
     *,
     cell: int,
     batch: int,
@@ -259,19 +307,18 @@ def _leave_rows(
         if delivery.refused_rows[s]:
             rows = pa.concat_tables(delivery.refused_rows[s])
             plan.log.write_rows("refused", stream.name, batch, cell, rows)
-        (late,) = np.nonzero(step.late & (step.stream == s))
-        if not plan.grid.owns(cell, s):
-            # Another cell writes the tuple; this one only what it cost here.
-            late = late[step.n_join[late] > 0]
+        # What another cell counts is written there; here it is only written what it cost here.
+        (late,) = np.nonzero(step.late & (step.stream == s) & (owned | (step.n_join > 0)))
         if not plan.late_rows or not len(late):
             continue
         # A late tuple goes straight to the join: it came with this very batch.
         rows = delivery.tables[s].take(pa.array(step.row[late] - first_rows[s]))
+        rows = rows.drop_columns([name for name in (OWNED,) if name in rows.column_names])
         if PLACE not in rows.column_names:
             rows = rows.append_column(PLACE, pa.nulls(len(late), pa.int64()))
         extra = {
+            OWNED: pa.array(owned[late]),
             "__batch": pa.array(np.full(len(late), batch)),
-            "__owned": pa.array(np.full(len(late), plan.grid.owns(cell, s))),
             "__delay": pa.array(step.delay[late]),
             "__lost": pa.array(step.n_join[late]),
             "__beyond": pa.array(step.beyond[late]),
@@ -281,8 +328,7 @@ def _leave_rows(
         plan.log.write_rows("late", stream.name, batch, cell, rows)
 
 
-def _n_buffered(pipeline: Pipeline, owned: NDArray[np.bool_]) -> int:
-    if owned.all():
-        return pipeline.n_buffered
-    waiting = pipeline.pending.stream[held_ids(pipeline.disorder.queues)[0]]
-    return int(owned[waiting].sum())
+def _n_buffered(pipeline: Pipeline, owned: Owned) -> int:
+    waiting, _ = held_ids(pipeline.disorder.queues)
+    pending = pipeline.pending
+    return int(owned.at(pending.stream[waiting], pending.row[waiting]).sum())

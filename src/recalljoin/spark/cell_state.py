@@ -6,21 +6,25 @@ import json
 import struct
 import uuid
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Chunk, Clocks, last_needed
 from recalljoin.engine.disorder import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
-from recalljoin.spark.packing import needed_schema, table_of
+from recalljoin.spark.hot import FIRST
+from recalljoin.spark.packing import needed_schema, owned_in, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from recalljoin.engine import EngineSettings
     from recalljoin.query import BoundQuery
 
-LAYOUT = 1
+LAYOUT = 2
 """Layout of the state written now; the only one that is read."""
 LARGEST_CHUNK = 1 << 26
 """Bytes of tuples in one state value, unless a single body is larger."""
@@ -60,12 +64,15 @@ class Meta:
     """Names this very state; empty before the first batch."""
     next_chunk: int = 0
     chunks: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers of the chunks there are, each with the last watermark at which it is needed."""
+    """Numbers of the chunks there are, each with the last watermark at which it is needed; in the
+    order of their batches."""
     k: int = 0
     clock: int = 0
     """What the control source said last."""
     seen_at: list[int | None] = field(default_factory=list)
     """For each stream the clock when it last had a tuple; None for the next clock to be told."""
+    placed_by: dict[str, Any] = field(default_factory=FIRST.to_json)
+    """The version of hot keys by which the tuples there are were placed."""
     layout: int = LAYOUT
 
     @property
@@ -124,6 +131,16 @@ def check_identity(written: str, now: str) -> None:
     raise InvalidSetting(message)
 
 
+@dataclass(frozen=True)
+class StoredChunk:
+    """A chunk as it stands in the state."""
+
+    chunk: Chunk
+    batch: int
+    owned: tuple[NDArray[np.bool_] | None, ...]
+    """For each stream, which tuples are the copy that counts; None where the cell decides."""
+
+
 def append(
     store: Store,
     meta: Meta,
@@ -131,6 +148,7 @@ def append(
     *,
     query: BoundQuery,
     settings: EngineSettings,
+    batch: int,
     before: Clocks,
     now: Clocks,
 ) -> None:
@@ -144,6 +162,8 @@ def append(
         The batch's tuples.
     query, settings
         As the cell's pipeline has them.
+    batch
+        Its number.
     before, now
         Clocks as the batch before and this one left them.
     """
@@ -152,46 +172,59 @@ def append(
             store.drop_chunk(number)
     meta.chunks = [(number, last) for number, last in meta.chunks if last >= now.watermark]
     for part in _in_values(bodies):
-        content = encode_chunk(part, before)
-        last = last_needed(query, settings, decode_chunk(query, content))
+        content = encode_chunk(part, before, batch)
+        last = last_needed(query, settings, decode_chunk(query, content).chunk)
         if last >= now.watermark:
-            store.write_chunk(meta.next_chunk, content)
-            meta.chunks.append((meta.next_chunk, last))
-            meta.next_chunk += 1
+            add_chunk(store, meta, content, last)
     meta.local_times = list(now.local_times)
     meta.base_time, meta.watermark = now.base_time, now.watermark
     meta.token = uuid.uuid4().hex
     store.write_meta(json.dumps(asdict(meta)))
 
 
-def encode_chunk(bodies: Bodies, before: Clocks) -> bytes:
+def add_chunk(store: Store, meta: Meta, content: bytes, last: int) -> None:
+    """Write one more chunk, needed until the watermark has passed ``last``."""
+    store.write_chunk(meta.next_chunk, content)
+    meta.chunks.append((meta.next_chunk, last))
+    meta.next_chunk += 1
+
+
+def read_chunks(store: Store, meta: Meta, query: BoundQuery) -> Iterator[StoredChunk]:
+    """All chunks there are, in the order of their batches."""
+    for number, _ in meta.chunks:
+        yield decode_chunk(query, store.read_chunk(number))
+
+
+def encode_chunk(bodies: Bodies, before: Clocks, batch: int) -> bytes:
     """Tuples as they came, behind a head that says where each body ends."""
     lengths = [[len(body) for body in parts] for parts in bodies]
-    head = json.dumps({"before": asdict(before), "lengths": lengths}).encode()
+    head = json.dumps({"before": asdict(before), "batch": batch, "lengths": lengths}).encode()
     return b"".join((struct.pack("<q", len(head)), head, *(b for part in bodies for b in part)))
 
 
-def decode_chunk(query: BoundQuery, content: bytes) -> Chunk:
+def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
     """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing."""
     (size,) = struct.unpack_from("<q", content)
     head = json.loads(content[8 : 8 + size])
     view = memoryview(content)
     at = 8 + size
-    tables = []
+    tables, owned = [], []
     for s, lengths in enumerate(head["lengths"]):
         parts: list[memoryview] = []
         for length in lengths:
             parts.append(view[at : at + length])
             at += length
+        table = table_of(query, s, parts)
+        owned.append(owned_in(table))
         # What tells copies apart is of no use after the batch.
-        tables.append(table_of(query, s, parts).select(needed_schema(query, s).names))
+        tables.append(table.select(needed_schema(query, s).names))
     times = tuple(
         times_of(table.column(stream.time), query.unit)[0]
         for stream, table in zip(query.streams, tables, strict=True)
     )
     before = head["before"]
     clocks = Clocks(tuple(before["local_times"]), before["base_time"], before["watermark"])
-    return Chunk(tuple(tables), times, clocks)
+    return StoredChunk(Chunk(tuple(tables), times, clocks), head["batch"], tuple(owned))
 
 
 def _in_values(bodies: Bodies) -> Iterator[Bodies]:

@@ -5,6 +5,11 @@ equality has a dimension of its own, on which its tuples are placed by a hash of
 tuple has a coordinate on the dimensions it knows and is copied along those it lacks. The members
 of a result agree on every dimension, and each dimension is known to one of them at least: so a
 result is found in one cell, and in no other.
+
+All tuples of one key meet in one coordinate of its dimension, which is too much for one cell if
+most tuples have that key. A *hot* key is given all coordinates instead, as a small grid of its own:
+there every stream that has the key has an axis, on which its tuples are placed by a hash of their
+content, and is copied along the axes of the others. The same argument holds.
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from recalljoin.errors import InvalidSetting
@@ -24,13 +31,12 @@ from recalljoin.spark.hashing import combined, hashed, mixed, spark_hash, to_sha
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from recalljoin.spark.hashing import UInt64s
 
 Cells = NDArray[np.int64]
 
 MOST_CELLS = 1024
+_TURN = np.uint64(0xA0761D6478BD642F)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,30 @@ class Dimension:
     """The streams whose tuples have a coordinate on it."""
     equality: int | None
     """The class of equal attributes it stands for; None for a stream's own dimension."""
+
+
+@dataclass(frozen=True)
+class Hot:
+    """Keys that are spread over all coordinates of their dimension."""
+
+    keys: tuple[tuple[int, ...], ...] = ()
+    """For each class of equal attributes, growing hashes of its hot keys."""
+
+    def among(self, hashes: UInt64s, equality: int | None) -> NDArray[np.bool_]:
+        """Which of some keys of a class are hot."""
+        if equality is None or equality >= len(self.keys) or not self.keys[equality]:
+            return np.zeros(len(hashes), dtype=np.bool_)
+        return np.isin(hashes, np.array(self.keys[equality], dtype=np.uint64))
+
+    def __or__(self, other: Hot) -> Hot:
+        pairs = zip_longest(self.keys, other.keys, fillvalue=())
+        return Hot(tuple(tuple(sorted({*one, *more})) for one, more in pairs))
+
+    def __bool__(self) -> bool:
+        return any(self.keys)
+
+
+NOT_HOT = Hot()
 
 
 @dataclass(frozen=True)
@@ -93,6 +123,69 @@ class Grid:
                 first += to_share(hashes, self.shares[d]) * self._strides[d]
         return first[:, np.newaxis] + self._offsets(s)[np.newaxis]
 
+    def copies_of(
+        self, query: BoundQuery, s: int, table: pa.Table, ts: Cells, hot: Hot = NOT_HOT
+    ) -> tuple[Cells, Cells]:
+        """All copies of a stream's tuples: for each the tuple's number, and its cell."""
+        if not hot:
+            cells = self.cells_of(query, s, table, ts)
+            return np.repeat(np.arange(len(cells)), cells.shape[1]), cells.ravel()
+        rows = np.arange(table.num_rows)
+        cells = np.zeros(len(rows), dtype=np.int64)
+        for d, dimension in enumerate(self.dimensions):
+            if s in dimension.streams and self.shares[d] > 1:
+                hashes = self._hashes(query, s, dimension, table, ts)
+                is_hot = hot.among(hashes, dimension.equality)
+                coordinates = to_share(hashes, self.shares[d])
+                content = _content_hashes(table.filter(pa.array(is_hot)), ts[is_hot])
+                coordinates[is_hot] = self._first_of_hot(s, d, hashes[is_hot], content)
+                steps = self._hot_steps(s, d)
+                # Each hot tuple in as many copies as the other streams' axes have places.
+                n = np.where(is_hot[rows], len(steps), 1)
+                step = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+                rows, cells = np.repeat(rows, n), np.repeat(cells, n)
+                cells += (coordinates[rows] + steps[step]) % self.shares[d] * self._strides[d]
+        offsets = self._offsets(s)
+        rows, cells = np.repeat(rows, len(offsets)), np.repeat(cells, len(offsets))
+        return rows, cells + np.tile(offsets, len(cells) // len(offsets))
+
+    def owners_of(
+        self, query: BoundQuery, s: int, table: pa.Table, ts: Cells, hot: Hot = NOT_HOT
+    ) -> Cells:
+        """The cell in which each of a stream's tuples is counted, of those with a copy."""
+        rows, cells = self.copies_of(query, s, table, ts, hot)
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        return cells[first]
+
+    def _hot_shares(self, d: int) -> dict[int, int]:
+        """How the coordinates of a dimension are divided over the streams that have a hot key."""
+        members = sorted(self.dimensions[d].streams)
+        grids = (
+            Grid(len(members), tuple(Dimension(frozenset({i}), None) for i in range(len(members))),
+                 shares)
+            for shares in _all_shares(len(members), self.shares[d])
+        )  # fmt: skip
+        best = min(grids, key=lambda g: (round(g.load(), 9), g.n_cells, [-n for n in g.shares]))
+        return dict(zip(members, best.shares, strict=True))
+
+    def _hot_steps(self, s: int, d: int) -> Cells:
+        """Where the copies of a hot tuple stand, seen from the first of them."""
+        steps = np.zeros(1, dtype=np.int64)
+        stride = 1
+        for member, share in self._hot_shares(d).items():
+            if member != s:
+                steps = (steps[:, np.newaxis] + np.arange(share) * stride).ravel()
+            stride *= share
+        return steps
+
+    def _first_of_hot(self, s: int, d: int, keys: UInt64s, content: UInt64s) -> Cells:
+        """First coordinate of hot tuples on a dimension, by hashes of key and content."""
+        shares = self._hot_shares(d)
+        stride = math.prod(share for member, share in shares.items() if member < s)
+        # Each key begins elsewhere, or the first cells would have a share of all of them.
+        begins = to_share(mixed(keys + _TURN), self.shares[d])
+        return begins + to_share(content, shares[s]) * stride
+
     def _offsets(self, s: int) -> Cells:
         offsets = np.zeros(1, dtype=np.int64)
         for d in self.lacks(s):
@@ -103,18 +196,27 @@ class Grid:
     def _hashes(
         self, query: BoundQuery, s: int, dimension: Dimension, table: pa.Table, ts: Cells
     ) -> UInt64s:
-        by_time = mixed(ts.view(np.uint64))
         if dimension.equality is None:
-            hashes = by_time
-            for name in table.column_names:
-                hashes = combined(hashes, hashed(_one_array(table.column(name))))
-            return hashes
-        members = query.classes[dimension.equality].members
-        values = evaluate(
-            members[s], lambda _, name: _one_array(table.column(name)), table.num_rows
-        )
+            return _content_hashes(table, ts)
+        return key_hashes(query, dimension.equality, s, table, ts)
+
+
+def key_hashes(query: BoundQuery, equality: int, s: int, table: pa.Table, ts: Cells) -> UInt64s:
+    """Hashes of the keys that a stream's tuples have in a class of equal attributes."""
+    members = query.classes[equality].members
+    values = evaluate(members[s], lambda _, name: _one_array(table.column(name)), table.num_rows)
+    hashes = hashed(values)
+    if values.null_count:
         # A null key joins nothing, so it may be anywhere: not all of them in one cell.
-        return np.where(np.asarray(values.is_valid()), hashed(values), by_time)
+        hashes = np.where(np.asarray(values.is_valid()), hashes, mixed(ts.view(np.uint64)))
+    return hashes
+
+
+def _content_hashes(table: pa.Table, ts: Cells) -> UInt64s:
+    hashes = mixed(ts.view(np.uint64))
+    for name in table.column_names:
+        hashes = combined(hashes, hashed(_one_array(table.column(name))))
+    return hashes
 
 
 def spread_keys(n: int) -> tuple[int, ...]:

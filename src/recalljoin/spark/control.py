@@ -21,11 +21,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.cell_state import check_identity
+from recalljoin.spark.hot import HotTracker, Version, next_versions
 from recalljoin.spark.packing import PARCELS_DDL, Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from recalljoin.spark.cells import Grid
     from recalljoin.spark.control_log import ControlLog
 
 FORMAT = "recalljoin_control"
@@ -49,6 +51,8 @@ class ControlPlan:
     """Milliseconds between batches without data; None for none after the first."""
     flush: bool = False
     """Whether the end of a bounded run releases everything."""
+    grid: Grid | None = None
+    """The cells, if keys found to be hot are to be spread over them."""
 
     def to_text(self) -> str:
         """As the value of an option."""
@@ -100,10 +104,19 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounded = False
         self._looked_at = float("-inf")
         self._n_loose = 0
+        self._tracker = None if plan.grid is None else HotTracker(plan.grid)
+        self._told: list[Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first batch."""
-        return {"n": 0, "k": 0, "clock": 0, "flush": False, "identity": self._plan.identity}
+        return {
+            "n": 0,
+            "k": 0,
+            "clock": 0,
+            "flush": False,
+            "hot": [],
+            "identity": self._plan.identity,
+        }
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Called in a bounded run: it must come to an end."""
@@ -112,7 +125,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
         """Where the next batch ends: one step further, with its slack, or where it starts."""
         check_identity(start["identity"], self._plan.identity)
-        self._catch_up()
+        is_up_to_date = self._catch_up()
         now = max(int(time.time() * 1000), start["clock"])
         # The first batch of a run may hold data whatever the last one of the run before did.
         if not (self._first_call or self._last_had_data or self._is_due(start, now)):
@@ -120,13 +133,27 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first_call = False
         # In a bounded run, two batches without data in a row are the end.
         flush = self._plan.flush and self._bounded and not self._last_had_data
+        versions = tuple(Version.from_json(each) for each in start["hot"])
+        if self._tracker is not None and is_up_to_date:
+            versions = next_versions(versions, self._tracker, self._last_batch + 1)
+        hot = [each.to_json() for each in versions]
+        # Before Spark runs the batch, as its tasks look there.
+        self._tell_tasks(hot)
         return {
             "n": start["n"] + 1,
             "k": self._adaptation.k,
             "clock": now,
             "flush": flush,
+            "hot": hot,
             "identity": self._plan.identity,
         }
+
+    def _tell_tasks(self, hot: list[Any]) -> None:
+        if hot != self._told:
+            versions = [Version.from_json(each) for each in hot]
+            self._plan.log.write_hot(versions)
+            self._plan.log.forget_moves(min((each.since for each in versions), default=0))
+            self._told = hot
 
     def _is_due(self, start: dict[str, Any], now: int) -> bool:
         if self._bounded:
@@ -134,15 +161,21 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         heartbeat = self._plan.heartbeat
         return heartbeat is not None and now - start["clock"] >= heartbeat
 
-    def _catch_up(self) -> None:
-        """Take in every batch that has not been seen, in order."""
+    def _catch_up(self) -> bool:
+        """Take in every batch that has not been seen, in order; says whether there was any.
+
+        If there was, the last one is the batch before the one to be planned.
+        """
         now = time.monotonic()
         if not self._last_had_data and now - self._looked_at < _SHORTEST_LOOK:
             # Spark asks a hundred times a second while nothing comes.
-            return
+            return False
         self._looked_at = now
+        before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
             self._adaptation.observe(report)
+            if self._tracker is not None:
+                self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch = report.batch
             self._last_had_data = report.has_data
             self._n_loose += 1
@@ -150,12 +183,15 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The last batches may be run again, and would report again.
             self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
             self._n_loose = _NOT_COMPACTED
+        return self._last_batch > before
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The one partition of a batch."""
         check_identity(end["identity"], self._plan.identity)
         if end["n"] == start["n"]:
             return []
+        # Should the control log have been lost, the offset still knows.
+        self._tell_tasks(end["hot"])
         control = Control(k=end["k"], clock=end["clock"], flush=end["flush"])
         return [_Word(self._plan.keys, control)]
 

@@ -3,6 +3,8 @@
     <folder>/query                      the id of the query it belongs to
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
     <folder>/history/<first>-<last>     the same of many old batches, all cells together
+    <folder>/hot                        keys that are spread over cells, and since which batch
+    <folder>/moves/<batch>/<cell>       tuples handed over when these change
     <folder>/late/<stream>/...          late tuples, Parquet
     <folder>/refused/<stream>/...       refused rows, Parquet
 
@@ -12,6 +14,7 @@ may lie on an object store.
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from dataclasses import dataclass
@@ -24,10 +27,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.spark.hot import Version
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,32 @@ class ControlLog:
         system, root = self._place
         for number in numbers:
             system.delete_dir(f"{root}/reports/{number:012d}")
+
+    def write_hot(self, versions: Iterable[Version]) -> None:
+        """Say which keys are hot, for the tasks of the batches to come. Called by the driver."""
+        self._write("hot", json.dumps([each.to_json() for each in versions]).encode())
+
+    def read_hot(self) -> tuple[Version, ...]:
+        """What :meth:`write_hot` wrote last."""
+        content = self._read("hot")
+        if content is None:
+            return ()
+        return tuple(Version.from_json(each) for each in json.loads(content))
+
+    def write_moves(self, since: int, cell: int, content: bytes) -> None:
+        """Leave tuples for other cells, which take them over in batch ``since``."""
+        self._write(f"moves/{since:012d}/{cell:05d}", content)
+
+    def read_moves(self, since: int, cell: int) -> bytes | None:
+        """What a cell has left for batch ``since``."""
+        return self._read(f"moves/{since:012d}/{cell:05d}")
+
+    def forget_moves(self, before: int) -> None:
+        """Remove what was handed over for batches before this one."""
+        system, root = self._place
+        for name in self._names("moves"):
+            if int(name) < before:
+                system.delete_dir(f"{root}/moves/{name}")
 
     def _names(self, folder: str) -> list[str]:
         system, root = self._place

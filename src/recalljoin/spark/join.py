@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark import TaskContext
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
@@ -19,10 +18,11 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
+from recalljoin.spark.hot import version_at
 from recalljoin.spark.options import RunOptions, RunSettings
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema, unpack
 from recalljoin.spark.planning import JoinPlan, plan_join
-from recalljoin.spark.processor import COUNTED, OUTPUT_DDL, CellProcessor
+from recalljoin.spark.processor import COUNTED, OUTPUT_DDL, CellProcessor, whereabouts
 from recalljoin.spark.replay import TICK, TICKED_DDL, Replayer, first_arrival, ticked_parcels
 from recalljoin.spark.session import (
     default_cells,
@@ -174,9 +174,7 @@ def _streaming(
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(frames[stream.name], needed_schema(plan.query, s).names)
-        parcels = parcels.unionAll(
-            chosen.mapInArrow(_routing(Router(plan.cells.query, plan.layout, s)), PARCELS_DDL)
-        )
+        parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
             CellProcessor(plan.cells), OUTPUT_DDL, "Append", "None"
@@ -213,7 +211,7 @@ def _replayed(
         arrival = arrivals[stream.name]
         kind = stream.schema.field(arrival).type
         packing = ticked_parcels(
-            Router(plan.cells.query, plan.layout, s),
+            Router(plan.cells.query, plan.layout, s, plan.cells.named_hot),
             arrival,
             first=first,
             length=in_unit(length, "us" if pt.is_timestamp(kind) else settings.time_unit),
@@ -266,10 +264,16 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
     return folder
 
 
-def _routing(router: Router) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _routing(
+    plan: JoinPlan, s: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    cells, watches = plan.cells, plan.finds_hot_keys
+
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        yield from router.route(batches, context.partitionId() if context is not None else 0)
+        batch, task, _ = whereabouts()
+        hot = cells.named_hot | version_at(cells.hot_versions(), batch).hot
+        router = Router(cells.query, cells.layout, s, hot, watches)
+        yield from router.route(batches, task)
 
     return route
 

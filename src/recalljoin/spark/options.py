@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from recalljoin.query import DurationLike, TimeUnit
     from recalljoin.spark.adaptation import PolicyChoice
+
+HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]
+"""How hot keys are dealt with."""
 
 METRICS = "recalljoin"
 """Name of the metrics in the query's own progress."""
@@ -27,6 +29,8 @@ class RunOptions(TypedDict, total=False):
     idle_after: DurationLike | None
     flush: bool
     late_rows: bool
+    hot_keys: HotKeys
+    retention: DurationLike | None
     tick: DurationLike
     name: str
     time_unit: TimeUnit
@@ -44,7 +48,7 @@ class RunSettings:
     policy
         What chooses the slack for a recall: a policy's name, or a function that makes one.
     policy_options
-        What only that policy has, such as the ``gain`` of ``"slack"``.
+        What only that policy has, such as ``share``, ``memory`` and ``z`` of ``"slack"``.
     cells
         Operator instances the work is divided over; by default as many as there are cores.
     groups
@@ -60,6 +64,16 @@ class RunSettings:
         that come in a later run are late. Recorded arrivals always end so.
     late_rows
         Keep late tuples in the control log.
+    hot_keys
+        Keys that so many tuples have that one cell would do most of the work; each is spread over
+        cells. ``"auto"``: they are found while the query runs (not in recorded arrivals).
+        ``"off"``: none is looked for. Or the keys themselves, by the column they stand in:
+        ``{"o.customer": ["guest"]}``; those may not change on a checkpoint, and no others are
+        looked for. Results do not depend on it.
+    retention
+        How long tuples are remembered after they have left their window, to count the results
+        lost with tuples that come even later. By default as long as the period if a recall is
+        asked for, and as long as the largest window if not.
     tick
         Of recorded arrivals: rows that arrive within this time of each other arrive together.
     name
@@ -77,6 +91,8 @@ class RunSettings:
     idle_after: DurationLike | None = None
     flush: bool = False
     late_rows: bool = False
+    hot_keys: HotKeys = "auto"
+    retention: DurationLike | None = None
     tick: DurationLike = "100 ms"
     name: str = METRICS
     time_unit: TimeUnit = "ms"

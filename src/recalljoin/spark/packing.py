@@ -21,8 +21,12 @@ import pyarrow as pa
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.query import BoundQuery, columns
+from recalljoin.spark.cells import NOT_HOT, Hot
+from recalljoin.spark.hot import Heavy, heavy_keys
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from recalljoin.engine.queues import Int64s
     from recalljoin.spark.cells import Grid, Layout
 
@@ -45,6 +49,8 @@ Bodies = Sequence[tuple[int, bytes | None]]
 
 PLACE = "__place"
 """Column that tells the tuples of a batch apart, so that copies are known for what they are."""
+OWNED = "__owned"
+"""Column that says which copy of a tuple counts; where it is missing, the cell's place decides."""
 
 TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
 
@@ -65,6 +71,8 @@ class Head:
     """Rows refused, by reason."""
     seconds: float = 0.0
     """Time it took to pack them."""
+    heavy: list[Heavy] = field(default_factory=list)
+    """Keys that many of them have."""
 
     def to_json(self) -> str:
         """As text."""
@@ -88,11 +96,17 @@ class Router:
         The cells and where they live.
     stream
         Index of the stream.
+    hot
+        Keys that are spread over cells.
+    watches
+        Whether keys that many tuples have are to be noticed.
     """
 
     query: BoundQuery
     layout: Layout
     stream: int
+    hot: Hot = NOT_HOT
+    watches: bool = False
 
     @property
     def grid(self) -> Grid:
@@ -132,14 +146,21 @@ class Router:
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
             table, ts = table.filter(pa.array(usable)), ts[usable]
-        if self.grid.n_copies(self.stream) > 1:
+        heavy = []
+        if self.watches:
+            heavy = heavy_keys(self.query, self.grid, self.stream, table, ts)
+        n_copies = self.grid.n_copies(self.stream)
+        if self.hot:
+            bodies = self._with_hot(table, ts, (task << 42) | (part << 20))
+        elif n_copies > 1:
             first = (task << 42) | (part << 20)
             places = np.arange(first, first + table.num_rows, dtype=np.int64)
-            table = table.append_column(PLACE, pa.array(places))
-        bodies = self._bodies(table, ts)
+            bodies = self._bodies(table.append_column(PLACE, pa.array(places)), ts)
+        else:
+            bodies = self._bodies(table, ts)
         head = Head(
             TUPLES, self.stream, task, part, len(ts), int(ts.max(initial=NEVER)), refused,
-            time.perf_counter() - begin,
+            time.perf_counter() - begin, heavy,
         )  # fmt: skip
         yield self._parcels(head, bodies)
 
@@ -154,12 +175,19 @@ class Router:
             flat = cells.ravel().astype(np.uint16)
             order = np.argsort(flat, kind="stable")
             sorted_table = table.take(pa.array(order // n_copies if n_copies > 1 else order))
-            ends = np.cumsum(np.bincount(flat, minlength=n_cells))
-            for cell, end in enumerate(ends):
-                start = int(ends[cell - 1]) if cell else 0
-                if end > start:
-                    bodies[cell] = to_bytes(sorted_table.slice(start, int(end) - start))
+            return _divided(sorted_table, flat, n_cells)
         return list(enumerate(bodies))
+
+    def _with_hot(self, table: pa.Table, ts: Int64s, first: int) -> Bodies:
+        """Bodies in which every tuple says whether it is the copy that counts."""
+        rows, cells = self.grid.copies_of(self.query, self.stream, table, ts, self.hot)
+        # A tuple's first copy is its owner.
+        owned = np.diff(rows, prepend=-1) > 0
+        order = np.argsort(cells.astype(np.uint16), kind="stable")
+        copies = table.take(pa.array(rows[order]))
+        copies = copies.append_column(PLACE, pa.array(first + rows[order]))
+        copies = copies.append_column(OWNED, pa.array(owned[order]))
+        return _divided(copies, cells, self.grid.n_cells)
 
     def _parcels(self, head: Head, bodies: Bodies) -> pa.RecordBatch:
         keys = self.layout.keys
@@ -173,6 +201,16 @@ class Router:
             ],
             schema=PARCELS,
         )
+
+
+def _divided(rows: pa.Table, cells: NDArray[np.integer], n_cells: int) -> Bodies:
+    """Rows, sorted by cell, as one body a cell; ``cells`` in any order."""
+    bodies: list[tuple[int, bytes | None]] = []
+    start = 0
+    for cell, n in enumerate(np.bincount(cells, minlength=n_cells).tolist()):
+        bodies.append((cell, to_bytes(rows.slice(start, n)) if n else None))
+        start += n
+    return bodies
 
 
 @dataclass(frozen=True)
@@ -210,6 +248,20 @@ class Delivery:
     """For each stream, the rows themselves; sent to the first cell only."""
     control: Control | None
     route_seconds: float
+    heavy: list[Heavy]
+    """Keys that many tuples of a task have."""
+
+    def owned(self, s: int) -> NDArray[np.bool_] | None:
+        """Which of a stream's tuples are the copy that counts, where they say so themselves."""
+        return owned_in(self.tables[s])
+
+
+def owned_in(table: pa.Table) -> NDArray[np.bool_] | None:
+    """Column :data:`OWNED` of some tuples, if they have one."""
+    if OWNED not in table.column_names:
+        return None
+    flags: NDArray[np.bool_] = table.column(OWNED).to_numpy()
+    return flags
 
 
 def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
@@ -244,6 +296,7 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
     control = None
     has_data = False
     seconds = 0.0
+    heavy: list[Heavy] = []
     for text, body in parcels:
         content: dict[str, Any] = json.loads(text)
         if content["kind"] == CONTROL:
@@ -259,6 +312,7 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
         n_arrived[head.stream] += head.n
         marks[head.stream] = max(int(marks[head.stream]), head.top)
         seconds += head.seconds
+        heavy += [Heavy(*each) for each in head.heavy]
         for reason, count in head.refused.items():
             counts = refused[head.stream]
             counts[reason] = counts.get(reason, 0) + count
@@ -270,8 +324,9 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
     )
     tables = tuple(table_of(query, s, parts) for s, parts in enumerate(ordered))
     return Delivery(
-        tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds
-    )
+        tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds,
+        sorted(heavy),
+    )  # fmt: skip
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:

@@ -6,15 +6,20 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from recalljoin.engine import EngineSettings
 from recalljoin.errors import InvalidQuery, InvalidSetting
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.query.expressions import Column
 from recalljoin.spark.adaptation import PolicyPlan, plan_policy
 from recalljoin.spark.cell import CellPlan
-from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.hashing import hashed
+from recalljoin.spark.hot import can_split
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.streams import arrow_schema
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.query import BoundQuery, DurationLike, Query
-    from recalljoin.spark.options import RunSettings
+    from recalljoin.spark.options import HotKeys, RunSettings
 
 _BUCKETS_IN_PERIOD = 1000
 _SHORTEST_HEARTBEAT = 500
@@ -37,6 +42,8 @@ class JoinPlan:
     query: BoundQuery
     cells: CellPlan
     policy: PolicyPlan
+    finds_hot_keys: bool
+    """Whether keys that many tuples have are looked for."""
 
     @property
     def layout(self) -> Layout:
@@ -54,6 +61,7 @@ class JoinPlan:
             policy=self.policy,
             heartbeat=None if idle_after is None else max(idle_after // 2, _SHORTEST_HEARTBEAT),
             flush=flush,
+            grid=self.layout.grid if self.finds_hot_keys else None,
         )
 
 
@@ -113,29 +121,79 @@ def plan_join(
     idle_after = None
     if settings.idle_after is not None:
         idle_after = in_unit(nanoseconds(settings.idle_after, name="idle_after"), "ms")
+    retention = None
+    if settings.retention is not None:
+        retention = _units(settings.retention, "retention", bound)
+    elif settings.k is None:
+        # Losses with tuples later than that would not be counted, and recall seem too good.
+        retention = max(target.period, *target.windows)
+    named_hot = hot_of(bound, settings.hot_keys)
     cells = CellPlan(
         # The target may change while a checkpoint is in use; cells have no need to know it.
         query=replace(bound, quality=None),
         layout=layout,
         settings=EngineSettings(
-            arrival="tick", granularity=target.granularity if policy.make().uses_slack else 0
+            arrival="tick",
+            granularity=target.granularity if policy.make().uses_slack else 0,
+            retention=retention,
         ),
-        identity=identity_of(bound, layout),
+        identity=identity_of(bound, layout, named_hot),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
         granularity=target.granularity,
         bucket=max(target.granularity, target.period // _BUCKETS_IN_PERIOD),
         idle_after=idle_after,
         late_rows=settings.late_rows,
+        named_hot=named_hot,
     )
-    return JoinPlan(bound, cells, policy)
+    finds = settings.hot_keys == "auto" and can_split(grid)
+    return JoinPlan(bound, cells, policy, finds)
 
 
 def _units(length: DurationLike, name: str, bound: BoundQuery) -> int:
     return in_unit(nanoseconds(length, name=name), bound.unit)
 
 
-def identity_of(bound: BoundQuery, layout: Layout) -> str:
+def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
+    """The keys a user says are hot.
+
+    Raises
+    ------
+    InvalidSetting
+        When a column is no key of the join, or a value none of its type.
+    """
+    if isinstance(named, str):
+        if named not in ("auto", "off"):
+            message = f"`hot_keys` must be 'auto', 'off' or keys by column, got {named!r}"
+            raise InvalidSetting(message)
+        return NOT_HOT
+    columns = {
+        f"{bound.streams[s].name}.{expression.name}": c
+        for c, equality in enumerate(bound.classes)
+        for s, expression in equality.members.items()
+        if isinstance(expression, Column)
+    }
+    hot = NOT_HOT
+    for column, values in named.items():
+        if column not in columns:
+            known = ", ".join(sorted(columns)) or "none"
+            message = (
+                f"`hot_keys` names {column!r}, which is no column that must equal one of another "
+                f"stream; such columns are: {known}"
+            )
+            raise InvalidSetting(message)
+        kind = bound.classes[columns[column]].type
+        try:
+            hashes = hashed(pa.array(values, kind))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            message = f"`hot_keys` of {column!r} must be values of type {kind}, got {values!r}"
+            raise InvalidSetting(message) from error
+        keys = [()] * columns[column] + [tuple(sorted({int(each) for each in hashes}))]
+        hot |= Hot(tuple(keys))
+    return hot
+
+
+def identity_of(bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT) -> str:
     """What must stay the same while a checkpoint is in use, as JSON."""
     streams = {
         stream.name: f"window {stream.window} {bound.unit}, time {stream.time}"
@@ -154,5 +212,6 @@ def identity_of(bound: BoundQuery, layout: Layout) -> str:
             "columns": columns,
             "cells": list(layout.grid.shares),
             "groups": layout.n_groups,
+            "hot_keys": named_hot.keys,
         }
     )

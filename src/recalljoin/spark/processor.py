@@ -81,7 +81,7 @@ class CellProcessor(StatefulProcessor):
             for cell, head, body in zip(frame["cell"], frame["head"], frame["body"], strict=True):
                 content = None if body is None else bytes(body)
                 parcels.setdefault(int(cell), []).append((str(head), content))
-        batch, query_id = _whereabouts()
+        batch, _, query_id = whereabouts()
         if self._plan.log is not None:
             self._plan.log.own(query_id)
         steps = run_group(self._plan, parcels, self._store, batch=batch)
@@ -98,12 +98,13 @@ class CellProcessor(StatefulProcessor):
         """Called by Spark at the end of each task."""
 
 
-def _whereabouts() -> tuple[int, str]:
-    """The batch and the query this task works for."""
+def whereabouts() -> tuple[int, int, str]:
+    """The batch, the partition and the query this task works for."""
     context = TaskContext.get()
-    batch = context.getLocalProperty(_BATCH_ID) if context is not None else None
-    query = context.getLocalProperty(_QUERY_ID) if context is not None else None
-    return int(batch or 0), query or "none"
+    if context is None:
+        return 0, 0, "none"
+    batch, query = (context.getLocalProperty(name) for name in (_BATCH_ID, _QUERY_ID))
+    return int(batch or 0), context.partitionId(), query or "none"
 
 
 def _frame(cell: int, blob: bytes | None, report: Report | None) -> pd.DataFrame:

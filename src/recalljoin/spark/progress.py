@@ -37,6 +37,7 @@ SCHEMA = pa.schema(
         ("buffered", pa.int64()),
         ("kept", pa.int64()),
         ("replication", pa.float64()),
+        ("busiest", pa.float64()),
         ("restored", pa.int64()),
         ("refused_by", pa.map_(pa.string(), pa.int64())),
         ("seconds", pa.map_(pa.string(), pa.float64())),
@@ -61,8 +62,9 @@ def progress(spark: SparkSession, control_log: str) -> DataFrame:
         Slack, watermark, recall over the last period (of the newest results, provisional; and of
         the newest that no late tuple can change), tuples arrived, late and refused (by reason),
         results produced and lost, each in the batch and in total; tuples buffered and kept;
-        ``replication``, copies made of a tuple; time by stage in seconds, over all cells. A time
-        that has not begun or has ended is null.
+        ``replication``, copies made of a tuple; ``busiest``, how many times the work of a mean cell
+        the busiest one had, in tuples and results; cells ``restored`` from state; time by stage in
+        seconds, over all cells. A time that has not begun or has ended is null.
 
     Raises
     ------
@@ -83,11 +85,12 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
     totals = dict.fromkeys(_COUNTS, 0)
     for report in log.reports_after(-1):
         profile = report.profile
-        if meter is None or (meter.period, meter.bucket) != (report.period, profile.bucket):
+        cut = (report.period, report.retention, profile.bucket)
+        if meter is None or (meter.period, meter.settling, meter.bucket) != cut:
             # A restart may have changed the period: from there on it is measured anew.
             meter = RecallMeter(
                 period=report.period,
-                settling=2 * report.reach,
+                settling=report.retention,
                 reach=report.reach,
                 bucket=profile.bucket,
             )
@@ -116,6 +119,7 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "buffered": report.n_buffered,
             "kept": report.n_kept,
             "replication": report.n_delivered / counts["arrived"] if counts["arrived"] else None,
+            "busiest": _busiest(report),
             "restored": report.n_restored,
             "refused_by": list(_refused_by(report)),
             "seconds": list(report.seconds.items()),
@@ -195,6 +199,11 @@ def _refused_by(report: Report) -> Iterator[tuple[str, int]]:
     for s, counts in enumerate(report.refused):
         for reason, n in counts.items():
             yield f"{report.streams[s]}: {reason}", n
+
+
+def _busiest(report: Report) -> float | None:
+    work = report.n_delivered + report.profile.n_produced + report.profile.n_lost
+    return report.n_busiest * report.n_cells / work if work else None
 
 
 def _known(time: int) -> int | None:

@@ -9,6 +9,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.quality.profile import Profile
+from recalljoin.spark.hot import Heavy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,8 @@ class Report:
     """Recall is measured over this long."""
     reach: int
     """Largest window."""
+    retention: int
+    """How long tuples are remembered behind their windows."""
     k: int
     clock: int
     """The driver's clock when the batch was planned, in milliseconds since 1970."""
@@ -52,10 +55,14 @@ class Report:
     """Tuples in windows and retention horizon, copies included."""
     n_delivered: int
     """Tuples taken in, copies included."""
+    n_busiest: int
+    """Tuples taken in and results found by the busiest cell."""
     n_restored: int
     """Cells that were rebuilt from state, their memory being elsewhere or gone."""
     profile: Profile
     """What the policy learns from."""
+    heavy: tuple[Heavy, ...] = ()
+    """Keys that many tuples have, as every cell hears of them."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by stage; differs from one attempt to the next, unlike all else."""
 
@@ -75,6 +82,7 @@ class Report:
         content: dict[str, Any] = json.loads(text)
         for name in ("streams", "local_times", "n_arrived", "refused"):
             content[name] = tuple(content[name])
+        content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)
 
@@ -96,6 +104,7 @@ def merged(reports: Iterable[Report]) -> Report:
         unit=first.unit,
         period=first.period,
         reach=first.reach,
+        retention=first.retention,
         k=first.k,
         clock=first.clock,
         watermark=first.watermark,
@@ -107,7 +116,9 @@ def merged(reports: Iterable[Report]) -> Report:
         n_buffered=sum(report.n_buffered for report in cells),
         n_kept=sum(report.n_kept for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),
+        n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
+        heavy=first.heavy,
         seconds=seconds,
     )

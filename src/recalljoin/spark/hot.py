@@ -1,0 +1,182 @@
+"""Hot keys: how they are noticed, and from which batch on each set of them counts.
+
+Routing tasks look at a sample of their tuples and name the keys that many of them have; the names
+travel with the parcels to the cells and with the cells' reports to the control source. It decides
+which keys are hot while it plans a batch, *from the batch after that on*: so the cells still have
+one batch to hand over the tuples that will belong elsewhere. The decision stands in the offset,
+which Spark writes before the batch runs, and in the control log, where tasks read it. A batch that
+is run again finds the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.spark.cells import NOT_HOT, Hot, key_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.query import BoundQuery
+    from recalljoin.spark.cells import Grid
+
+SAMPLE = 4096
+"""Tuples of a piece that are looked at, about."""
+MOST_HOT = 16
+"""Keys of one class that are spread."""
+VERSIONS_KEPT = 4
+"""A batch may be run again, so what counted for the last few is kept."""
+
+_MEMORY = 0.8
+"""What a batch's counts still weigh after the next one."""
+_ENOUGH = 2000
+"""Tuples of a stream that must have been seen before one of its keys is called hot."""
+_PATIENCE = 8
+"""Batches between two changes."""
+
+
+class Heavy(NamedTuple):
+    """A key that many tuples of one piece have."""
+
+    stream: int
+    equality: int
+    key: int
+    """Its hash."""
+    n: int
+    """Tuples with it, about."""
+
+
+class Version(NamedTuple):
+    """Keys that are hot from some batch on."""
+
+    since: int
+    hot: Hot
+
+    def to_json(self) -> dict[str, Any]:
+        """As numbers and lists."""
+        return {"since": self.since, "keys": [list(keys) for keys in self.hot.keys]}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Version:
+        """From :meth:`to_json`."""
+        return cls(content["since"], Hot(tuple(tuple(keys) for keys in content["keys"])))
+
+
+FIRST = Version(0, NOT_HOT)
+
+
+def version_at(versions: Iterable[Version], batch: int) -> Version:
+    """What counts in a batch."""
+    return max((v for v in versions if v.since <= batch), default=FIRST, key=lambda v: v.since)
+
+
+def version_after(versions: Iterable[Version], batch: int) -> Version | None:
+    """What counts from the next batch on, if it is something new."""
+    return next((v for v in versions if v.since == batch + 1), None)
+
+
+def can_split(grid: Grid) -> bool:
+    """Whether there is any dimension on which a hot key could be spread."""
+    return any(
+        share > 1 and dimension.equality is not None
+        for share, dimension in zip(grid.shares, grid.dimensions, strict=True)
+    )
+
+
+def heavy_keys(query: BoundQuery, grid: Grid, s: int, table: pa.Table, ts: Int64s) -> list[Heavy]:
+    """Keys that stand out in a piece of a stream: each worth a quarter of a cell or more."""
+    found: list[Heavy] = []
+    n = table.num_rows
+    step = max(1, n // SAMPLE)
+    places = np.arange(0, n, step)
+    for share, dimension in zip(grid.shares, grid.dimensions, strict=True):
+        if share == 1 or dimension.equality is None or s not in dimension.streams or not n:
+            continue
+        sample = table.take(pa.array(places))
+        hashes = key_hashes(query, dimension.equality, s, sample, ts[places])
+        keys, counts = np.unique(hashes, return_counts=True)
+        chosen = np.flatnonzero(counts > max(1, len(places) / (4 * share)))
+        found += [
+            Heavy(s, dimension.equality, int(keys[at]), int(counts[at]) * step) for at in chosen
+        ]
+    return found
+
+
+@dataclass
+class HotTracker:
+    """Decides which keys are hot, from what batches have shown.
+
+    A key becomes hot when the tuples of a stream that have it are worth half a cell, as this much
+    more than its share would fall on the cell it is in; it stays so until they are worth an eighth.
+
+    Parameters
+    ----------
+    grid
+        The cells.
+    """
+
+    grid: Grid
+    _totals: dict[int, float] = field(default_factory=dict)
+    _counts: dict[tuple[int, int, int], float] = field(default_factory=dict)
+
+    def observe(self, n_arrived: Sequence[int], heavy: Iterable[Heavy]) -> None:
+        """Take in a batch."""
+        for s, n in enumerate(n_arrived):
+            if n:
+                self._totals[s] = self._totals.get(s, 0.0) * _MEMORY + n
+        for (s, equality, key), count in list(self._counts.items()):
+            if n_arrived[s]:
+                self._counts[s, equality, key] = count * _MEMORY
+        for each in heavy:
+            place = (each.stream, each.equality, each.key)
+            self._counts[place] = self._counts.get(place, 0.0) + each.n
+        self._counts = {
+            place: count for place, count in self._counts.items()
+            if count > 0.001 * self._totals.get(place[0], 0.0)
+        }  # fmt: skip
+
+    def choose(self, now: Hot) -> Hot:
+        """The keys that are to be hot, given those that are."""
+        shares = {
+            dimension.equality: share
+            for share, dimension in zip(self.grid.shares, self.grid.dimensions, strict=True)
+            if dimension.equality is not None
+        }
+        weights: dict[tuple[int, int], float] = {}
+        for (s, equality, key), count in self._counts.items():
+            if self._totals[s] >= _ENOUGH:
+                weight = count / self._totals[s]
+                weights[equality, key] = max(weights.get((equality, key), 0.0), weight)
+        keys: list[tuple[int, ...]] = []
+        for equality in range(max(shares, default=-1) + 1):
+            share = shares.get(equality, 1)
+            before = now.keys[equality] if equality < len(now.keys) else ()
+            wanted = sorted(
+                (-weight, key)
+                for (of, key), weight in weights.items()
+                if of == equality and share > 1
+                and weight * share >= (0.125 if key in before else 0.5)
+            )  # fmt: skip
+            keys.append(tuple(sorted(key for _, key in wanted[:MOST_HOT])))
+        return Hot(tuple(keys)) if any(keys) else NOT_HOT
+
+
+def next_versions(
+    versions: tuple[Version, ...], tracker: HotTracker, planned: int
+) -> tuple[Version, ...]:
+    """The versions as they stand when batch ``planned`` is planned.
+
+    Changes count from the batch after it on.
+    """
+    latest = version_at(versions, planned + 1)
+    if planned + 1 - latest.since < _PATIENCE and latest.since > 0:
+        return versions
+    chosen = tracker.choose(latest.hot)
+    if chosen == latest.hot:
+        return versions
+    return (*versions, Version(planned + 1, chosen))[-VERSIONS_KEPT:]

@@ -1,0 +1,149 @@
+"""Tuples that change their cells because a key has become hot, or is so no longer.
+
+In the batch before the change counts, every cell leaves the tuples that will be placed otherwise,
+each by the cell that counts it, in the control log. In the batch from which on it counts, every
+cell takes such tuples out of its chunks, and puts in those of all cells that belong to it now. A
+chunk knows its batch and the clocks before it, and these are the same in all cells: so a tuple
+that has moved is as late, as buffered or as joined as if it had always been there.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine.chunks import last_needed
+from recalljoin.errors import RecallJoinError
+from recalljoin.spark.cell_state import (
+    StoredChunk,
+    add_chunk,
+    decode_chunk,
+    encode_chunk,
+    read_chunks,
+)
+from recalljoin.spark.cells import Hot, key_hashes
+from recalljoin.spark.hot import Version
+from recalljoin.spark.packing import OWNED, to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from recalljoin.spark.cell import CellPlan
+    from recalljoin.spark.cell_state import Meta, Store
+
+
+def hand_over(plan: CellPlan, cell: int, store: Store, meta: Meta, after: Version) -> None:
+    """Leave the tuples that will be placed otherwise from the next batch on."""
+    assert plan.log is not None
+    moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, after.hot))
+    chunks = []
+    for stored in read_chunks(store, meta, plan.query):
+        chosen = []
+        for s, moving in enumerate(moves(stored)):
+            owned = stored.owned[s]
+            counts = plan.grid.owns(cell, s) if owned is None else owned
+            chosen.append(moving & counts)
+        if any(mask.any() for mask in chosen):
+            chunks.append(_encoded(plan, stored, chosen))
+    lengths = json.dumps([len(chunk) for chunk in chunks]).encode()
+    content = b"".join((struct.pack("<q", len(lengths)), lengths, *chunks))
+    plan.log.write_moves(after.since, cell, content)
+
+
+def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version) -> None:
+    """Bring a cell's chunks in line with the version that counts now."""
+    assert plan.log is not None
+    moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, now.hot))
+    chunks: list[tuple[int, bytes]] = []
+    for (number, _), stored in zip(
+        list(meta.chunks), read_chunks(store, meta, plan.query), strict=True
+    ):
+        moving = moves(stored)
+        if any(mask.any() for mask in moving):
+            chunks.append((stored.batch, _encoded(plan, stored, [~mask for mask in moving])))
+        else:
+            chunks.append((stored.batch, store.read_chunk(number)))
+    for giver in range(plan.grid.n_cells):
+        content = plan.log.read_moves(now.since, giver)
+        if content is None:
+            message = (
+                f"the control log {plan.log.folder!r} has lost the tuples that cell {giver} handed "
+                f"over before batch {now.since}; without them results would be missing. Put the "
+                "folder back as it was, or start with a new checkpoint"
+            )
+            raise RecallJoinError(message)
+        for stored in _handed_over(plan, content):
+            chunks.append((stored.batch, _received(plan, cell, stored, plan.named_hot | now.hot)))
+    for number, _ in meta.chunks:
+        store.drop_chunk(number)
+    meta.chunks = []
+    for _, content in sorted(chunks, key=lambda chunk: chunk[0]):
+        last = last_needed(plan.query, plan.settings, decode_chunk(plan.query, content).chunk)
+        if last >= meta.watermark:
+            add_chunk(store, meta, content, last)
+    meta.placed_by = now.to_json()
+
+
+def _changed(before: Hot, after: Hot) -> Hot:
+    """Keys whose place is another one."""
+    n = max(len(before.keys), len(after.keys))
+    pairs = (
+        tuple(set(hot.keys[c]) if c < len(hot.keys) else set() for hot in (before, after))
+        for c in range(n)
+    )
+    return Hot(tuple(tuple(sorted(one ^ other)) for one, other in pairs))
+
+
+def _moves(plan: CellPlan, changed: Hot) -> Callable[[StoredChunk], list[NDArray[np.bool_]]]:
+    """What says of a chunk's tuples, stream by stream, which of them have another place now."""
+
+    def moves(stored: StoredChunk) -> list[NDArray[np.bool_]]:
+        masks = []
+        chunk = stored.chunk
+        for s, (table, ts) in enumerate(zip(chunk.tables, chunk.times, strict=True)):
+            moving = np.zeros(len(ts), dtype=np.bool_)
+            for equality, keys in enumerate(changed.keys):
+                if keys and s in plan.query.classes[equality].members:
+                    hashes = key_hashes(plan.query, equality, s, table, ts)
+                    moving |= changed.among(hashes, equality)
+            masks.append(moving)
+        return masks
+
+    return moves
+
+
+def _encoded(plan: CellPlan, stored: StoredChunk, chosen: list[NDArray[np.bool_]]) -> bytes:
+    bodies = []
+    for s, mask in enumerate(chosen):
+        table, owned = stored.chunk.tables[s], stored.owned[s]
+        if owned is not None:
+            table = table.append_column(OWNED, pa.array(owned))
+        bodies.append((to_bytes(table.filter(pa.array(mask))),) if mask.any() else ())
+    assert len(bodies) == len(plan.query.streams)
+    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
+
+
+def _handed_over(plan: CellPlan, content: bytes) -> Iterator[StoredChunk]:
+    (size,) = struct.unpack_from("<q", content)
+    at = 8 + size
+    for length in json.loads(content[8:at]):
+        yield decode_chunk(plan.query, content[at : at + length])
+        at += length
+
+
+def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes:
+    """Of tuples handed over, those that belong to a cell."""
+    bodies = []
+    for s, (table, ts) in enumerate(zip(stored.chunk.tables, stored.chunk.times, strict=True)):
+        rows, cells = plan.grid.copies_of(plan.query, s, table, ts, hot)
+        mine = cells == cell
+        owned = np.diff(rows, prepend=-1) > 0
+        taken = table.take(pa.array(rows[mine])).append_column(OWNED, pa.array(owned[mine]))
+        bodies.append((to_bytes(taken),) if mine.any() else ())
+    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
