@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.queues import Int64s, Queues, push
 from recalljoin.engine.rings import (
     BASE,
@@ -284,7 +284,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     return seen
 
 
-@compiled
+@lean
 def forget_chained(rings: Rings, late: Queues, limits: Int64s, retention: int) -> None:
     """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
     table, cells = rings

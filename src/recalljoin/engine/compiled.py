@@ -18,16 +18,26 @@ def compiled(function: _F) -> _F:
     The interpreter lock is released while a kernel runs, and a division by zero gives
     infinity as in numpy instead of an exception.
     """
-    return _compiled(function)
+    return _compiled(function, _nrt=True)
+
+
+def lean(function: _F) -> _F:
+    """Like :func:`compiled`, for kernels that make no arrays but get all memory from their caller.
+
+    Otherwise references are counted wherever an array is taken out of a named tuple, with atomic
+    instructions, and in a loop over tuples that is half of the time. Nor may it call a kernel that
+    returns a new array, which nobody would ever free.
+    """
+    return _compiled(function, _nrt=False)
 
 
 def inlined(function: _F) -> _F:
-    """Like :func:`compiled`, for short parts of inner loops.
+    """Like :func:`lean`, for short parts of inner loops.
 
     A call hands over every array by its seven fields; where the work itself is a few steps, that
     is most of the cost.
     """
-    return _compiled(function, forceinline=True)
+    return _compiled(function, _nrt=False, forceinline=True)
 
 
 def _compiled(function: _F, **options: Any) -> _F:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.rings import (
     BASE,
     FIRST,
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 VECTOR = 128
 """Levels or result times handled at once: bounds the memory of one trigger."""
+_ROOM = 1 << 18
 
 
 class Scratch(NamedTuple):
@@ -72,11 +73,31 @@ class Scratch(NamedTuple):
     slot: Int64s
     node: Int64s
     points: Int64s
-    """Slack levels or result times in sight, before they are sorted."""
+    """Slack levels or result times in sight."""
     sums: Int64s
-    """Room for the vectors of most triggers; larger ones get memory of their own."""
+    """Per entry its vector; where they do not all fit, vectors are cut into parts."""
+    product: Int64s
+    """One vector, and the same for ``result``."""
+    result: Int64s
     varies: NDArray[np.bool_]
     """Per entry: whether its vector holds different numbers."""
+
+
+def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:
+    """Working memory for windows of ``n_kept`` tuples with ``n_slots`` slots."""
+    n_entries = n_slots * m
+    return Scratch(
+        entry_of=np.empty((n_slots, m), dtype=np.int64),
+        stamp=np.full((n_slots, m), -1, dtype=np.int64),
+        slot=np.empty(n_entries, dtype=np.int64),
+        node=np.empty(n_entries, dtype=np.int64),
+        points=np.empty(n_kept + 1, dtype=np.int64),
+        # At least two numbers for every entry.
+        sums=np.empty(max(_ROOM, 2 * n_entries), dtype=np.int64),
+        product=np.empty(2 * VECTOR, dtype=np.int64),
+        result=np.empty(2 * VECTOR, dtype=np.int64),
+        varies=np.empty(n_entries, dtype=np.bool_),
+    )
 
 
 class Tally(NamedTuple):
@@ -103,7 +124,7 @@ def slack_bin(base: int, ts: int, g: int) -> int:
     return 1 + (base - ts) // g
 
 
-@compiled
+@lean
 def count_sequence(
     sequence: Sequence,
     start: int,
@@ -172,7 +193,7 @@ def count_sequence(
     return len(sequence.ts), n_lost
 
 
-@compiled
+@lean
 def _count_produced(
     root: int,
     cell: int,
@@ -206,43 +227,41 @@ def _count_produced(
             slack[0, min(lowest, slack.shape[1] - 1)] += product
         return product
     n_entries = _visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
-    n_points = 0
+    scratch.points[0] = lowest
+    n_points = 1
     if g > 0:
         for entry in range(n_entries):
             n_points = _raised_levels(
                 scratch.slot[entry], tree.stream[root, scratch.node[entry]], ts, lowest, g, rings,
                 slots, sizes, scratch.points, n_points,
             )  # fmt: skip
-    levels = _sorted_distinct(lowest, scratch.points, n_points)
+    if n_points > 1:
+        n_points = _sort_distinct(scratch.points, n_points)
+    width = min(VECTOR, len(scratch.sums) // max(1, n_entries))
     below = 0
-    for begin in range(0, len(levels), VECTOR):
-        block = levels[begin : min(len(levels), begin + VECTOR)]
-        sums = _sum_products_by_level(
-            root, n_entries, ts, block, g, rings, lists, sizes, tree, scratch
-        )
+    for begin in range(0, n_points, width):
+        block = scratch.points[begin : min(n_points, begin + width)]
+        _sum_products_by_level(root, n_entries, ts, block, g, rings, lists, sizes, tree, scratch)
         for k in range(len(block)):
             if g > 0:
-                slack[0, min(block[k], slack.shape[1] - 1)] += sums[k] - below
-            below = sums[k]
+                slack[0, min(block[k], slack.shape[1] - 1)] += scratch.result[k] - below
+            below = scratch.result[k]
     return below
 
 
 @compiled
-def _sorted_distinct(first: int, points: Int64s, n: int) -> Int64s:
-    """``first`` and the ``n`` points above it, without repetition."""
-    result = np.empty(n + 1, dtype=np.int64)
-    result[0] = first
+def _sort_distinct(points: Int64s, n: int) -> int:
+    """Sort the first ``n`` points and drop repetitions; return how many are left."""
+    points[:n].sort()
     count = 1
-    if n > 0:
-        points[:n].sort()
-        for i in range(n):
-            if points[i] != result[count - 1]:
-                result[count] = points[i]
-                count += 1
-    return result[:count]
+    for i in range(1, n):
+        if points[i] != points[count - 1]:
+            points[count] = points[i]
+            count += 1
+    return count
 
 
-@compiled
+@lean
 def _visit(
     root: int,
     cell: int,
@@ -299,7 +318,7 @@ def _visit(
     return n_entries
 
 
-@compiled
+@lean
 def _raised_levels(
     slot: int,
     s: int,
@@ -343,7 +362,7 @@ def _raised_levels(
     return n_points
 
 
-@compiled
+@lean
 def _sum_products_by_level(
     root: int,
     n_entries: int,
@@ -355,12 +374,12 @@ def _sum_products_by_level(
     sizes: Int64s,
     tree: TreeArrays,
     scratch: Scratch,
-) -> Int64s:
+) -> None:
     """For each level, the results whose members all lie at or below it."""
     table, cells = rings
     n = len(levels)
-    sums = scratch.sums if n_entries * n <= len(scratch.sums) else np.empty(n_entries * n, np.int64)
-    product = np.empty(n, dtype=np.int64)
+    sums = scratch.sums
+    product = scratch.product[:n]
     for entry in range(n_entries - 1, -1, -1):
         node = scratch.node[entry]
         slot = scratch.slot[entry]
@@ -416,10 +435,10 @@ def _sum_products_by_level(
                 sums[begin + k] += same
         else:
             sums[begin : begin + n] = same
-    return _product_at_root(root, n_entries, n, sums, tree, scratch)
+    _product_at_root(root, n_entries, n, tree, scratch)
 
 
-@compiled
+@lean
 def _times_children(
     root: int,
     node: int,
@@ -439,19 +458,16 @@ def _times_children(
             product[k] *= sums[begin + k]
 
 
-@compiled
-def _product_at_root(
-    root: int, n_entries: int, n: int, sums: Int64s, tree: TreeArrays, scratch: Scratch
-) -> Int64s:
-    result = np.ones(n, dtype=np.int64)
+@lean
+def _product_at_root(root: int, n_entries: int, n: int, tree: TreeArrays, scratch: Scratch) -> None:
+    scratch.result[:n] = 1
     for entry in range(n_entries):
         if tree.parent[root, scratch.node[entry]] == 0:
             for k in range(n):
-                result[k] *= sums[entry * n + k]
-    return result
+                scratch.result[k] *= scratch.sums[entry * n + k]
 
 
-@compiled
+@lean
 def _count_lost(
     i: int,
     root: int,
@@ -474,7 +490,8 @@ def _count_lost(
     n_entries = _visit(root, cell, ts, youngest, rings, lists, sizes, tree, scratch)
     if n_entries == 0:
         return n_lost
-    n_points = 0
+    scratch.points[0] = ts
+    n_points = 1
     for entry in range(n_entries):
         s = tree.stream[root, scratch.node[entry]]
         link = LINKS + LINK_WIDTH * tree.key_set[root, scratch.node[entry]]
@@ -487,13 +504,14 @@ def _count_lost(
                 scratch.points[n_points] = cells[member, TS]
                 n_points += 1
             at = cells[member, link + BEFORE]
-    times = _sorted_distinct(ts, scratch.points, n_points)
-    for begin in range(0, len(times), VECTOR):
-        block = times[begin : min(len(times), begin + VECTOR)]
+    if n_points > 1:
+        n_points = _sort_distinct(scratch.points, n_points)
+    sums = scratch.result
+    width = min(VECTOR, len(scratch.sums) // (2 * n_entries))
+    for begin in range(0, n_points, width):
+        block = scratch.points[begin : min(n_points, begin + width)]
         n = len(block)
-        sums = _sum_products_by_time(
-            root, n_entries, ts, now, block, rings, lists, sizes, tree, scratch
-        )
+        _sum_products_by_time(root, n_entries, ts, now, block, rings, lists, sizes, tree, scratch)
         for k in range(n):
             # At the late tuple's own time every result is new: it is itself at that time.
             lost = sums[k] if begin + k == 0 else sums[k] - sums[n + k]
@@ -508,7 +526,7 @@ def _count_lost(
     return n_lost
 
 
-@compiled
+@lean
 def _sum_products_by_time(
     root: int,
     n_entries: int,
@@ -520,14 +538,13 @@ def _sum_products_by_time(
     sizes: Int64s,
     tree: TreeArrays,
     scratch: Scratch,
-) -> Int64s:
+) -> None:
     """For each result time ``t``, the results within ``[t - W, t]``, then within ``[t - W, t)``."""
     table, cells = rings
     n = len(times)
     width = 2 * n
-    fits = n_entries * width <= len(scratch.sums)
-    sums = scratch.sums if fits else np.empty(n_entries * width, np.int64)
-    product = np.empty(width, dtype=np.int64)
+    sums = scratch.sums
+    product = scratch.product[:width]
     for entry in range(n_entries - 1, -1, -1):
         node = scratch.node[entry]
         slot = scratch.slot[entry]
@@ -554,10 +571,10 @@ def _sum_products_by_time(
             _times_children(root, node, member, product, sums, cells, tree, scratch)
             for k in range(width):
                 own[k] += product[k]
-    return _product_at_root(root, n_entries, width, sums, tree, scratch)
+    _product_at_root(root, n_entries, width, tree, scratch)
 
 
-@compiled
+@lean
 def _live_at(
     slot: int,
     s: int,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import inlined, lean
 from recalljoin.engine.queues import (
     EMPTY,
     FRONT_ID,
@@ -40,10 +40,6 @@ FOREVER = np.iinfo(np.int64).max
 """Plus infinity: the watermark after the end of input."""
 MAX_TIME = 2**61
 """Largest absolute timestamp, window and slack: sums and differences of two stay in 64 bits."""
-
-
-STRETCH = 1 << 13
-"""Arrivals handled at once: buffers that need not hold more stay in the cache."""
 
 
 class Released(NamedTuple):
@@ -106,14 +102,13 @@ class TupleDisorder:
         n = len(ts)
         released = _room_for(n + self.n_buffered)
         annotations = Annotations(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64))
-        count = 0
-        for begin in range(0, n, STRETCH):
-            part = slice(begin, begin + STRETCH)
+        at, count = 0, 0
+        while at < n:
             # A tuple that moves on from K-slack needs room in the Synchronizer as well.
-            self.queues = with_room(self.queues, len(ts[part]) + self.n_buffered)
-            count = _arrive(
-                stream[part], ts[part], first_id + begin, k[part], self.local_times, self.queues,
-                self.clocks, *released, annotations.delay[part], annotations.base[part], count,
+            self.queues = with_room(self.queues, self.n_buffered + 1)
+            at, count = _arrive(
+                stream, ts, first_id, k, self.local_times, self.queues, self.n_buffered,
+                self.clocks, *released, *annotations, at, count,
             )  # fmt: skip
         return released.up_to(count), annotations
 
@@ -170,7 +165,7 @@ def _room_for(n: int) -> Released:
     )
 
 
-@compiled
+@lean
 def _arrive(
     stream: NDArray[np.int8],
     ts: Int64s,
@@ -178,30 +173,39 @@ def _arrive(
     k: Int64s,
     local_times: Int64s,
     queues: Queues,
+    n_buffered: int,
     clocks: Int64s,
     out_id: Int64s,
     out_late: NDArray[np.bool_],
     out_now: Int64s,
     out_delay: Int64s,
     out_base: Int64s,
+    start: int,
     count: int,
-) -> int:
+) -> tuple[int, int]:
+    """Let tuples arrive from ``start`` on; return where it stopped and how many have left.
+
+    It stops early only when all that is buffered might not fit one queue.
+    """
     m = len(local_times)
     state = queues.state
-    base = local_times.min()
-    for i in range(len(ts)):
+    base = _smallest(local_times)
+    # Never more than this many arrivals ahead of the departures.
+    room = queues.run.shape[1] - n_buffered + start - count
+    for i in range(start, len(ts)):
+        if i - count >= room:
+            return i, count
         s = int(stream[i])
         out_base[i] = base
-        grown = ts[i] > local_times[s]
-        if grown:
-            was = local_times[s]
-            local_times[s] = ts[i]
-            if was == base:
-                base = local_times.min()
-        out_delay[i] = local_times[s] - ts[i]
         push(queues, s, ts[i], first_id + i)
-        if not grown:
+        was = local_times[s]
+        if ts[i] <= was:
+            out_delay[i] = was - ts[i]
             continue
+        out_delay[i] = 0
+        local_times[s] = ts[i]
+        if was == base:
+            base = _smallest(local_times)
         # K-slack: only growth releases, everything with ts + K <= local time.
         limit = ts[i] - k[i]
         while state[s, FRONT_TS] <= limit:
@@ -210,7 +214,15 @@ def _arrive(
             count = _synchronize(
                 queues, m, s, released, number, clocks, out_id, out_late, out_now, count
             )
-    return count
+    return len(ts), count
+
+
+@inlined
+def _smallest(times: Int64s) -> int:
+    smallest: int = times[0]
+    for time in times:
+        smallest = min(smallest, time)
+    return smallest
 
 
 @inlined
@@ -236,21 +248,20 @@ def _synchronize(
         # Some other stream is still missing, or the loop below would have emptied this one.
         return count
     while True:
-        chosen = -1
-        complete = True
-        earliest, smallest = EMPTY, EMPTY
+        # First the time, then the number among those of that time: two loops without branches.
+        earliest, latest = EMPTY, NEVER
         for j in range(m, 2 * m):
-            if state[j, FRONT_TS] == EMPTY:
-                complete = False
-            elif state[j, FRONT_TS] < earliest or (
-                state[j, FRONT_TS] == earliest and state[j, FRONT_ID] < smallest
-            ):
-                chosen, earliest, smallest = j, state[j, FRONT_TS], state[j, FRONT_ID]
+            earliest = min(earliest, state[j, FRONT_TS])
+            latest = max(latest, state[j, FRONT_TS])
         # Once begun, all tuples of one timestamp leave, in order of arrival over all streams,
         # even if a stream runs out on the way. New tuples are later than T_sync, so equality
         # with it means that this has begun.
-        if chosen < 0 or not (complete or earliest == clocks[0]):
+        if earliest == EMPTY or (latest == EMPTY and earliest != clocks[0]):
             return count
+        chosen, smallest = -1, EMPTY
+        for j in range(m, 2 * m):
+            if state[j, FRONT_TS] == earliest and state[j, FRONT_ID] < smallest:
+                chosen, smallest = j, state[j, FRONT_ID]
         clocks[0] = earliest
         drop_front(queues, chosen)
         count = _emit(earliest, smallest, clocks, out_id, out_late, out_now, count)
@@ -273,7 +284,7 @@ def _emit(
     return count + 1
 
 
-@compiled
+@lean
 def _leave_together(
     queues: Queues, clocks: Int64s, out_id: Int64s, out_late: NDArray[np.bool_], out_now: Int64s
 ) -> None:
@@ -289,7 +300,7 @@ def _leave_together(
     clocks[0] = max(clocks[0], clocks[1])
 
 
-@compiled
+@lean
 def _arrive_in_ticks(
     tick: Int64s,
     ts: Int64s,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from recalljoin.engine.compiled import compiled
+from recalljoin.engine.compiled import compiled, lean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -186,7 +186,7 @@ class Interned:
         _rebuild(self._buckets, self._entries, self._state)
 
 
-@compiled
+@lean
 def _intern(
     starts: Int64s,
     content: NDArray[np.uint8],
@@ -240,7 +240,7 @@ def _intern(
         codes[i] = code
 
 
-@compiled
+@lean
 def _rebuild(buckets: Int64s, entries: Int64s, state: Int64s) -> None:
     mask = len(buckets) - 1
     used = 0

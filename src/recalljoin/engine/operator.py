@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalljoin.engine.chains import admit
-from recalljoin.engine.counting import Scratch, Tally, count_sequence
+from recalljoin.engine.counting import Tally, count_sequence, new_scratch
 from recalljoin.engine.probe import (
     Partials,
     account,
@@ -171,15 +171,7 @@ class JoinOperator:
         windows = self.windows
         n_slots, m = windows.slots.lists.shape[:2]
         n_kept = len(windows.rings.cells) + 1
-        scratch = Scratch(
-            entry_of=np.empty((n_slots, m), dtype=np.int64),
-            stamp=np.full((n_slots, m), -1, dtype=np.int64),
-            slot=np.empty(n_slots * m, dtype=np.int64),
-            node=np.empty(n_slots * m, dtype=np.int64),
-            points=np.empty(n_kept, dtype=np.int64),
-            sums=np.empty(1 << 14, dtype=np.int64),
-            varies=np.empty(n_slots * m, dtype=np.bool_),
-        )
+        scratch = new_scratch(n_slots, m, n_kept)
         tally = Tally(
             n_join=np.empty(len(part.ts), dtype=np.int64),
             n_cross=np.empty(len(part.ts)),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.chains import Chains, youngest_of
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.counting import slack_bin
 from recalljoin.engine.program import BLOCK, Code, Float64s, gather, prepare, run_block
 from recalljoin.engine.rings import (
@@ -217,7 +217,7 @@ def _fits(
     return True
 
 
-@compiled
+@lean
 def _first_in_scope(table: Int64s, cells: Int64s, s: int, limit: int) -> int:
     """The first position received when the join had come to ``limit``.
 
@@ -235,7 +235,7 @@ def _first_in_scope(table: Int64s, cells: Int64s, s: int, limit: int) -> int:
     return low
 
 
-@compiled
+@lean
 def _end_before(table: Int64s, cells: Int64s, s: int, order: int) -> int:
     """The position behind the last one received before ``order``."""
     offset, mask = table[s, OFFSET], table[s, MASK]
@@ -250,7 +250,7 @@ def _end_before(table: Int64s, cells: Int64s, s: int, order: int) -> int:
     return low
 
 
-@compiled
+@lean
 def _hits(
     passed: Float64s,
     first: int,
@@ -402,7 +402,7 @@ def merged(one: Partials, begin: int, end: int, other: Partials) -> Partials:
     return result
 
 
-@compiled
+@lean
 def account(
     results: Partials,
     late: NDArray[np.bool_],

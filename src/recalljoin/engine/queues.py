@@ -15,20 +15,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import inlined, lean
 
 Int64s = NDArray[np.int64]
 
 # A tuple in a lane: its timestamp, and its number in order of arrival.
 TS, ID = range(2)
-# Columns of Queues.state: ends of the run, size of the heap, the smallest tuple of both.
+# Columns of Queues.state: ends of the run, which only grow; size of the heap; the smallest tuple
+# of both.
 RUN_HEAD, RUN_TAIL, HEAP_SIZE, FRONT_TS, FRONT_ID = range(5)
 EMPTY = np.iinfo(np.int64).max
 """The front of an empty queue: later than any timestamp."""
 
 
 class Queues(NamedTuple):
-    """Arrays of ``n`` queues."""
+    """Arrays of ``n`` queues.
+
+    A run is a ring: the memory it walks through is in proportion to what it holds, and stays in
+    the cache. Its length is a power of two.
+    """
 
     run: Int64s
     heap: Int64s
@@ -46,21 +51,36 @@ def empty_queues(n: int, capacity: int = 64) -> Queues:
 def with_room(queues: Queues, extra: int) -> Queues:
     """The same queues, able to take ``extra`` more tuples each.
 
-    Runs are moved to the front of their rows; rows double, so the cost is spread over the pushes
-    that filled them.
+    Rows double, so the cost is spread over the pushes that filled them.
     """
     state = queues.state
-    held = int((state[:, RUN_TAIL] - state[:, RUN_HEAD] + state[:, HEAP_SIZE]).max())
-    capacity = queues.run.shape[1]
-    if int(state[:, RUN_TAIL].max()) + extra <= capacity and held + extra <= capacity:
+    wanted = int((state[:, RUN_TAIL] - state[:, RUN_HEAD] + state[:, HEAP_SIZE]).max()) + extra
+    if wanted <= capacity(queues):
         return queues
-    roomy = empty_queues(len(state), max(capacity, 2 * (held + extra)))
-    roomy.state[:] = state
+    roomy = empty_queues(len(state), 1 << (wanted - 1).bit_length())
     for row, (head, tail, size) in enumerate(state[:, :FRONT_TS]):
-        roomy.run[row, : tail - head] = queues.run[row, head:tail]
+        roomy.run[row, : tail - head] = _run_of(queues, row)
         roomy.heap[row, :size] = queues.heap[row, :size]
-        roomy.state[row, RUN_HEAD : RUN_TAIL + 1] = 0, tail - head
+        roomy.state[row] = 0, tail - head, *state[row, HEAP_SIZE:]
     return roomy
+
+
+def capacity(queues: Queues) -> int:
+    """Tuples each queue can hold."""
+    return int(queues.run.shape[1])
+
+
+def _run_of(queues: Queues, row: int) -> Int64s:
+    """A copy of one run, oldest first."""
+    run: Int64s = queues.run[row, _places(queues, row)]
+    return run
+
+
+def _places(queues: Queues, row: int) -> Int64s:
+    """Where the tuples of one run are, oldest first."""
+    head, tail = queues.state[row, RUN_HEAD : RUN_TAIL + 1]
+    places: Int64s = np.arange(head, tail) & (capacity(queues) - 1)
+    return places
 
 
 def n_held(queues: Queues) -> int:
@@ -73,7 +93,7 @@ def held_ids(queues: Queues) -> tuple[Int64s, Int64s]:
     """Ids of the tuples in all queues, growing, and the queue of each."""
     ids, rows = [], []
     for row, (head, tail, size) in enumerate(queues.state[:, :FRONT_TS]):
-        ids += [queues.run[row, head:tail, ID], queues.heap[row, :size, ID]]
+        ids += [_run_of(queues, row)[:, ID], queues.heap[row, :size, ID]]
         rows.append(np.full(tail - head + size, row, dtype=np.int64))
     held = np.concatenate(ids)
     order = np.argsort(held)
@@ -82,9 +102,10 @@ def held_ids(queues: Queues) -> tuple[Int64s, Int64s]:
 
 def renumber(queues: Queues, old: Int64s) -> None:
     """Replace every id by its place in ``old``, the growing list of all ids held."""
-    for row, (head, tail, size) in enumerate(queues.state[:, :FRONT_TS]):
-        for lane in (queues.run[row, head:tail], queues.heap[row, :size]):
-            lane[:, ID] = np.searchsorted(old, lane[:, ID])
+    for row, size in enumerate(queues.state[:, HEAP_SIZE]):
+        places = _places(queues, row)
+        queues.run[row, places, ID] = np.searchsorted(old, queues.run[row, places, ID])
+        queues.heap[row, :size, ID] = np.searchsorted(old, queues.heap[row, :size, ID])
         if queues.state[row, FRONT_TS] != EMPTY:
             queues.state[row, FRONT_ID] = np.searchsorted(old, queues.state[row, FRONT_ID])
 
@@ -93,22 +114,20 @@ def renumber(queues: Queues, old: Int64s) -> None:
 def push(queues: Queues, row: int, ts: int, number: int) -> None:
     """Put one tuple in; there must be room."""
     run, heap, state = queues
+    mask = run.shape[1] - 1
     if ts < state[row, FRONT_TS] or (ts == state[row, FRONT_TS] and number < state[row, FRONT_ID]):
         state[row, FRONT_TS] = ts
         state[row, FRONT_ID] = number
     tail = state[row, RUN_TAIL]
-    if tail == state[row, RUN_HEAD]:
-        # An empty run starts over at the front of its row, which keeps it in the cache.
-        state[row, RUN_HEAD] = 0
-        state[row, RUN_TAIL] = 1
-        run[row, 0, TS] = ts
-        run[row, 0, ID] = number
-        return
-    last = run[row, tail - 1, TS]
-    if ts > last or (ts == last and number > run[row, tail - 1, ID]):
+    last = run[row, (tail - 1) & mask, TS]
+    if (
+        tail == state[row, RUN_HEAD]
+        or ts > last
+        or (ts == last and number > run[row, (tail - 1) & mask, ID])
+    ):
         state[row, RUN_TAIL] = tail + 1
-        run[row, tail, TS] = ts
-        run[row, tail, ID] = number
+        run[row, tail & mask, TS] = ts
+        run[row, tail & mask, ID] = number
         return
     at = state[row, HEAP_SIZE]
     state[row, HEAP_SIZE] = at + 1
@@ -128,15 +147,16 @@ def push(queues: Queues, row: int, ts: int, number: int) -> None:
 def drop_front(queues: Queues, row: int) -> None:
     """Take the smallest tuple out; the queue must not be empty."""
     run, heap, state = queues
-    head = state[row, RUN_HEAD]
-    if head < state[row, RUN_TAIL] and run[row, head, ID] == state[row, FRONT_ID]:
+    mask = run.shape[1] - 1
+    head, tail = state[row, RUN_HEAD], state[row, RUN_TAIL]
+    if head < tail and run[row, head & mask, ID] == state[row, FRONT_ID]:
         head += 1
         state[row, RUN_HEAD] = head
     else:
         _drop_top(heap[row], state, row)
     ts, number = EMPTY, EMPTY
-    if head < state[row, RUN_TAIL]:
-        ts, number = run[row, head, TS], run[row, head, ID]
+    if head < tail:
+        ts, number = run[row, head & mask, TS], run[row, head & mask, ID]
     if state[row, HEAP_SIZE] > 0:
         top = heap[row, 0, TS]
         if top < ts or (top == ts and heap[row, 0, ID] < number):
@@ -145,7 +165,7 @@ def drop_front(queues: Queues, row: int) -> None:
     state[row, FRONT_ID] = number
 
 
-@compiled
+@lean
 def _drop_top(heap: Int64s, state: Int64s, row: int) -> None:
     size = state[row, HEAP_SIZE] - 1
     state[row, HEAP_SIZE] = size
@@ -170,7 +190,7 @@ def _drop_top(heap: Int64s, state: Int64s, row: int) -> None:
     heap[at, ID] = number
 
 
-@compiled
+@lean
 def push_all(queues: Queues, rows: Int64s, ts: Int64s) -> None:
     """Put tuples into the queues given by ``rows``, numbered from 0 on; there must be room."""
     for number in range(len(ts)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.queues import Int64s, Queues, push
 from recalljoin.engine.rings import (
     BASE,
@@ -97,7 +97,7 @@ def empty_slots(plan: Plan, capacity: int) -> Slots:
     )
 
 
-@compiled
+@lean
 def _rebuild_buckets(slots: Slots) -> None:
     buckets, table = slots.buckets, slots.table
     mask = len(buckets) - 1
@@ -122,7 +122,7 @@ def _mix(value: int) -> int:
     return int(np.int64(x ^ (x >> np.uint64(31))))
 
 
-@compiled
+@lean
 def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: int) -> int:
     """The slot of a tuple's key, made if it is new."""
     buckets, table = slots.buckets, slots.table
@@ -171,7 +171,7 @@ def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: in
     return slot
 
 
-@compiled
+@lean
 def _give_back(slots: Slots, slot: int) -> None:
     mask = len(slots.buckets) - 1
     at = slots.table[slot, HASH] & mask
@@ -182,7 +182,7 @@ def _give_back(slots: Slots, slot: int) -> None:
     slots.state[N_FREE] += 1
 
 
-@compiled
+@lean
 def stage(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int, order: int) -> int:
     """Write a tuple into the next cell of its ring and find the slots of its keys.
 
@@ -231,7 +231,7 @@ def remember(
     return cells
 
 
-@compiled
+@lean
 def insert(
     rings: Rings, slots: Slots, sets: KeySets, late: Queues, s: int, cell: int, limit: int
 ) -> None:
@@ -256,7 +256,7 @@ def insert(
             slots.lists[slot, s, RAISER] = position
 
 
-@compiled
+@lean
 def _link(
     table: Int64s,
     cells: Int64s,
@@ -307,7 +307,7 @@ def expire(
         lists[slot, s, N_LIVE] -= n
 
 
-@compiled
+@lean
 def forget(
     rings: Rings, slots: Slots, sets: KeySets, late: Queues, limits: Int64s, retention: int
 ) -> None:
@@ -329,7 +329,7 @@ def forget(
         table[s, FIRST] = position
 
 
-@compiled
+@lean
 def _unlink(
     table: Int64s, cells: Int64s, slots: Slots, s: int, link: int, cell: int, limit: int
 ) -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
+import numpy as np
+import pytest
 
 from recalljoin.engine import compiled as module
 
 if TYPE_CHECKING:
-    import pytest
+    from numpy.typing import NDArray
+
+
+class Pair(NamedTuple):
+    """Two arrays, as kernels take them."""
+
+    one: NDArray[np.int64]
+    other: NDArray[np.int64]
 
 
 def test_compiled_functions_compute_what_they_say() -> None:
@@ -21,6 +30,29 @@ def test_compiled_functions_compute_what_they_say() -> None:
     assert halved(3.0, 2.0) == 1.5
     # As in numpy, not as in Python.
     assert halved(1.0, 0.0) == float("inf")
+
+
+def test_a_lean_kernel_counts_no_references_to_the_arrays_of_a_tuple() -> None:
+    @module.lean
+    def total(pair: Pair) -> int:
+        found = 0
+        for i in range(len(pair.one)):
+            found += pair.one[i] * pair.other[i]
+        return found
+
+    assert total(Pair(np.arange(4), np.arange(4))) == 14
+    kernel: Any = total
+    (code,) = kernel.inspect_llvm().values()
+    assert "NRT_incref" not in code
+
+
+def test_a_lean_kernel_that_makes_an_array_is_refused() -> None:
+    @module.lean
+    def total(n: int) -> int:
+        return int(np.ones(n).sum())
+
+    with pytest.raises(numba.TypingError):
+        total(4)
 
 
 def test_without_a_place_for_machine_code_kernels_are_compiled_anew(
