@@ -21,7 +21,7 @@ help: ## print this help
 
 ##@ Use
 setup: venv java ## virtual environment in .venv with pinned packages, Java 17+ for Spark
-demo: setup ## the main job, small
+demo: setup ## watch a streaming join of disordered streams find its wait, then compare policies
 	$(BIN)/recalljoin demo $(ARGS)
 
 ##@ Develop

@@ -45,6 +45,7 @@ def call(*arguments: str) -> Result:
         (["--period", "5m"], "`m` may be read in several ways; write `min` or `ms`"),
         (["--policy", "best"], "'best' is not one of 'slack', 'noneqsel', 'eqsel', 'max', 'none'"),
         (["--input", "c=nowhere.csv"], "there is no file 'nowhere.csv'"),
+        (["--json", "no/where/n.json"], "there is no folder for 'no/where/n.json'"),
         (["--input", "c"], "'c' is not of the form NAME=FILE"),
     ],
 )
@@ -84,7 +85,7 @@ def test_without_java_the_command_says_so(
 def test_without_pyspark_the_command_says_how_to_install_it(
     inputs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recalljoin.cli.spark.find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     result = call("--query", QUERY, *inputs)
     assert result.exit_code == 1
     assert "pyspark is not installed; call `pip install 'recalljoin[spark]'`" in result.stderr

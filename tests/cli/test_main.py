@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import recalljoin
 from recalljoin.cli import main
-from recalljoin.cli.demo import disordered_orders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,8 @@ def files(tmp_path: Path) -> list[str]:
 def test_help_lists_the_commands() -> None:
     result = CliRunner().invoke(main, ["--help"])
     assert result.exit_code == 0
-    assert "explain" in result.output
-    assert "demo" in result.output
+    for command in ("demo", "evaluate", "explain", "generate"):
+        assert command in result.output
 
 
 def test_version_is_the_packages() -> None:
@@ -87,21 +86,3 @@ def test_a_stream_given_twice_is_refused(files: list[str]) -> None:
     result = CliRunner().invoke(main, ["explain", "SELECT", files[0], files[0]])
     assert result.exit_code == 2
     assert "stream 'a' is given twice" in result.stderr
-
-
-def test_the_demo_gains_recall_with_every_longer_wait() -> None:
-    result = CliRunner().invoke(main, ["demo", "--minutes", "0.2"])
-    assert result.exit_code == 0
-    rows = [line.split("│") for line in result.output.splitlines() if line.startswith("│")]
-    recalls = [float(row[2]) for row in rows]
-    assert len(recalls) == 6
-    assert recalls == sorted(recalls)
-    assert recalls[0] < 0.9
-    assert recalls[-1] == 1.0
-
-
-def test_the_demos_streams_are_out_of_order_and_the_same_for_a_seed() -> None:
-    one, two = disordered_orders(0.1, 3), disordered_orders(0.1, 3)
-    assert one == two
-    ts = one["o"]["ts"].to_pylist()
-    assert ts != sorted(ts)

@@ -1,75 +1,157 @@
-"""A small join on generated data, to see what waiting buys."""
+"""``recalljoin demo``: a streaming join to watch, and how others would have done."""
 
 from __future__ import annotations
 
-from time import perf_counter
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-from rich.console import Console
+import click
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from recalljoin.engine.replay import replay
+from recalljoin.cli.summary import duration, output_console, percent
 
-QUERY = """SELECT o.id, o.amount, p.amount AS paid
-FROM o [5 SEC], p [5 SEC]
-WHERE o.id = p.order_id AND abs(o.amount - p.amount) < 1"""
-_WAITS_MS = (0, 100, 300, 1000, 3000, 10000)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
+    from rich.console import Console
 
-def disordered_orders(minutes: float, seed: int) -> dict[str, pa.Table]:
-    """Orders and their payments, 100 a second each, some of them up to 10 s late."""
-    rng = np.random.default_rng(seed)
-    n = int(minutes * 6000)
-    ordered = np.sort(rng.integers(0, int(minutes * 60_000), n))
-    paid = ordered + rng.exponential(800, n).astype(np.int64)
-    ids = np.array([f"order-{number:06d}" for number in range(n)])
-    amount = rng.uniform(5, 50, n).round(2)
+    from recalljoin.experiments.demo import LiveJoin, Look
+    from recalljoin.quality import RunRecord
 
-    def stream(ts: np.ndarray, columns: dict[str, object]) -> pa.Table:
-        # Most arrive within a few milliseconds, some after a retry or two.
-        retries = np.minimum(rng.geometric(0.75, n) - 1, 8)
-        delay = rng.integers(0, 20, n) + np.where(retries > 0, 40 * 2**retries, 0)
-        table = pa.table({"arrival": ts + delay, "ts": ts, **columns})
-        return table.sort_by("arrival")
-
-    return {
-        "o": stream(ordered, {"id": ids, "amount": amount}),
-        "p": stream(paid, {"order_id": ids, "amount": amount}),
-    }
+_REPORT = "recalljoin.experiments.report"
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_BARS = 50
 
 
-def run_demo(*, minutes: float, seed: int) -> None:
-    """Generate, join with several waits, and print what came of it."""
-    console = Console()
-    console.print(f"[bold]Query[/bold]\n{QUERY}\n")
-    inputs = disordered_orders(minutes, seed)
-    n = sum(table.num_rows for table in inputs.values())
-    console.print(f"{n:,} tuples of 2 streams, {minutes:g} minutes, out of order; generated.\n")
-    table = Table("wait (K)", "recall", "produced", "lost", "late tuples", "seconds")
-    for column in table.columns:
-        column.justify = "right"
-    first = None
-    for wait in _WAITS_MS:
-        start = perf_counter()
-        joined = replay(QUERY, inputs, k=wait, arrival="arrival", retention="1 minute")
-        results = joined.table()
-        first = first if first is not None else results.slice(0, 3)
-        table.add_row(
-            f"{wait / 1000:g} s",
-            f"{joined.recall:.4f}",
-            f"{joined.produced:,}",
-            f"{joined.lost:,}",
-            f"{joined.late:,}",
-            f"{perf_counter() - start:.2f}",
-        )
-    if first is not None:
-        console.print("[bold]First results[/bold]")
-        for row in first.to_pylist():
+@click.command()
+@click.option("--minutes", default=3.0, show_default=True, help="Length of the generated streams.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the generated streams.")
+@click.option("--recall", default=0.95, show_default=True, help="Share of results to produce.")
+@click.option(
+    "--out", default="build/demo", show_default=True, metavar="DIR", help="Folder for the report."
+)
+@click.pass_context
+def demo(ctx: click.Context, minutes: float, seed: int, recall: float, out: str) -> None:
+    """Join a few minutes of disordered orders and payments on Spark, and watch it."""
+    from recalljoin.cli.spark import running, waiting
+
+    if minutes <= 0:
+        message = f"must be more than 0, got {minutes:g}"
+        raise click.BadParameter(message, param_hint="--minutes")
+    console = output_console()
+    with (
+        running(debug=bool(ctx.find_root().params.get("debug"))) as spark,
+        TemporaryDirectory() as folder,
+    ):
+        from recalljoin.experiments.demo import QUERY, LiveJoin, disordered_orders
+
+        tables = disordered_orders(minutes, seed)
+        n = sum(table.num_rows for table in tables.values())
+        console.print(f"[bold]{n:,} orders and payments[/bold], {minutes:g} minutes, out of order")
+        console.print(QUERY, highlight=False)
+        console.print(f"WITH RECALL {recall:g} OVER 30 SEC\n", highlight=False)
+        live = LiveJoin(spark, tables, Path(folder), recall=recall)
+        watch(console, live)
+        console.print("\n[bold]First results[/bold]")
+        for row in live.results(3):
             console.print(row)
-    console.print()
-    console.print(table)
-    console.print(
-        "Every lost result was counted when its last member came too late, so the recall is "
-        "measured, not estimated."
+        console.print(
+            "\n[bold]Policies over the same arrivals[/bold], tuple by tuple and not in batches"
+        )
+        with waiting("running them"):
+            records = live.compare()
+        console.print(comparison(records))
+    report = write_report(records, Path(out))
+    if report is not None:
+        console.print(f"Report: {report}")
+
+
+def watch(console: Console, live: LiveJoin) -> None:
+    """Show the join while it runs: on a terminal as a picture that moves, else as lines."""
+    live.start()
+    if not console.is_terminal:
+        shown = 0
+        for looks in live.looks():
+            for look in looks[shown:]:
+                console.print(line(look), highlight=False)
+            shown = len(looks)
+        return
+    with Live(console=console, refresh_per_second=8) as picture:
+        for looks in live.looks():
+            picture.update(drawn(looks, n_batches=live.n_batches, recall=live.recall))
+
+
+def line(look: Look) -> str:
+    """One batch in one line."""
+    return (
+        f"batch {look.batch:3d}  K {duration(look.k_ms):>7}  recall {look.recall:.4f}  "
+        f"{look.produced:,} results, {look.lost:,} lost, {look.late:,} tuples late"
     )
+
+
+def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | str:
+    """The join so far."""
+    if not looks:
+        return "the query is starting"
+    last = looks[-1]
+    table = Table.grid(padding=(0, 2))
+    ks = [look.k_ms for look in looks[-_MOST_BARS:]]
+    recalls = [look.recall for look in looks[-_MOST_BARS:]]
+    # A recall is of interest between the one asked for and all, and a little below.
+    low = 1 - 2 * (1 - recall)
+    table.add_row("[bold]wait (K)[/bold]", f"{duration(last.k_ms):>7}", bars(ks, 0, max(ks)))
+    table.add_row("[bold]recall[/bold]", f"{last.recall:7.4f}", bars(recalls, low, 1.0))
+    table.add_row("[bold]results[/bold]", f"{last.produced:,}", f"{last.lost:,} lost")
+    table.add_row("[bold]tuples[/bold]", f"{last.arrived:,}", f"{last.late:,} late")
+    done = min(len(looks), n_batches)
+    bar = ProgressBar(total=n_batches, completed=done, width=40)
+    table.add_row("[bold]batches[/bold]", f"{done}/{n_batches}", bar)
+    return table
+
+
+def bars(values: Sequence[float], low: float, high: float) -> str:
+    """Values as a row of bars.
+
+    Examples
+    --------
+    >>> bars([0, 1, 2, 8], 0, 8)
+    '▁▁▂█'
+    """
+    span = (high - low) or 1
+    places = (round((value - low) / span * (len(_BARS) - 1)) for value in values)
+    return "".join(_BARS[min(max(place, 0), len(_BARS) - 1)] for place in places)
+
+
+def comparison(records: dict[str, RunRecord]) -> Table:
+    """Policies side by side."""
+    from recalljoin.experiments.demo import POLICIES
+
+    table = Table("policy", "waits for", box=None, pad_edge=False)
+    for name in ("mean K", "mean latency", "recall", "target reached", "results"):
+        table.add_column(name, justify="right")
+    for policy, record in records.items():
+        numbers = record.to_json()
+        latency = numbers["latency_ms"]
+        table.add_row(
+            policy,
+            POLICIES[policy],
+            duration(numbers["avg_k_ms"]),
+            "-" if latency is None else duration(latency["mean"]),
+            f"{record.mean_recall:.4f}",
+            f"{percent(record.phi())} of the time",
+            f"{record.n_produced:,}",
+        )
+    return table
+
+
+def write_report(records: dict[str, RunRecord], folder: Path) -> Path | None:
+    """The report of these runs, if there is what writes it."""
+    if find_spec(_REPORT) is None:
+        return None
+    path: Path = import_module(_REPORT).write_report(list(records.values()), folder)
+    return path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from recalljoin.cli.inputs import duration_option, input_option, named_files, re
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
+    from recalljoin.quality import RunRecord
 
 POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 
@@ -70,82 +71,80 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
     Every input is read in order of arrival. The results are counted, or written with --mode rows,
     while the policy chooses how long to wait (K); then recall, K and latency are told.
     """
-    from recalljoin.cli.spark import running
+    from recalljoin.cli.spark import require_spark, running, waiting
 
     text = read_query(given["query"])
     files = named_files(given["inputs"])
-    setup = _setup(given)
     _check(given)
-    json_file = given["json_file"]
+    require_spark()
+    setup = _setup(given)
     with running(debug=bool(ctx.find_root().params.get("debug"))) as spark:
         from recalljoin.experiments import evaluate as run
 
-        record = run(
-            text, files, setup,
-            spark=spark,
-            time=given["time"],
-            arrival=given["arrival"],
-            truth=given["truth"] == "exact",
-            output=given["output"],
-        )  # fmt: skip
-    content = record.to_json() | {
-        "truth": given["truth"],
-        "query": text,
-        "inputs": files,
-        "setup": setup.to_json(),
-    }
+        with waiting("running the join"):
+            record = run(
+                text, files, setup,
+                spark=spark,
+                time=given["time"],
+                arrival=given["arrival"],
+                truth=given["truth"] == "exact",
+                output=given["output"],
+            )  # fmt: skip
+    about = {"truth": given["truth"], "query": text, "inputs": files, "setup": setup.to_json()}
+    _tell(record, setup, about, given)
+
+
+def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[str, Any]) -> None:
+    content = json.dumps(record.to_json() | about, allow_nan=False, indent=1)
+    json_file = given["json_file"]
     if json_file == "-":
-        json.dump(content, sys.stdout, allow_nan=False)
-        click.echo()
+        click.echo(content)
         return
     if json_file is not None:
-        with click.open_file(json_file, "w", encoding="utf-8") as file:
-            json.dump(content, file, allow_nan=False, indent=1)
+        Path(json_file).write_text(content + "\n", encoding="utf-8")
     from recalljoin.cli.summary import print_summary
 
-    print_summary(record, setup, exact=given["truth"] == "exact")
+    print_summary(record, setup, exact=about["truth"] == "exact")
     for what, where in (("numbers", json_file), ("results", given["output"])):
         if where is not None:
             click.echo(f"All {what}: {where}")
 
 
-def _setup(given: dict[str, Any]) -> Setup:
-    from recalljoin.experiments import Setup
-
+def _check(given: dict[str, Any]) -> None:
+    """See that options go together, before anything is started."""
+    output, json_file = given["output"], given["json_file"]
     if given["policy"] == "fixed" and given["k"] is None:
         message = "--policy fixed needs --k, the slack to use; for example --k 300ms"
         raise click.UsageError(message)
     if given["arrival_mode"] == "tuple" and given["cells"] > 1:
         message = "--cells needs --arrival-mode tick: several cells agree on ticks only"
         raise click.UsageError(message)
-    k = given["k"]
-    if given["policy"] != "fixed" and k is not None:
+    if output is not None and given["mode"] != "rows":
+        message = "--output takes the rows of the results, so it needs --mode rows"
+        raise click.UsageError(message)
+    if output is not None and Path(output).exists():
+        message = f"{output!r} exists already; name a new folder"
+        raise click.BadParameter(message, param_hint="--output")
+    if json_file not in (None, "-") and not Path(json_file).absolute().parent.is_dir():
+        message = f"there is no folder for {json_file!r}"
+        raise click.BadParameter(message, param_hint="--json")
+    if given["policy"] != "fixed" and given["k"] is not None:
         _note(f"--k is for --policy fixed; {given['policy']} chooses its own, and it is left out")
-        k = None
     if given["arrival_mode"] == "tuple":
         for option in ("tick", "batch"):
             if given[option] is not None:
                 _note(f"--{option} is for --arrival-mode tick, and is left out")
+
+
+def _setup(given: dict[str, Any]) -> Setup:
+    from recalljoin.experiments import Setup
+
     names = ("recall", "period", "interval", "granularity", "basic_window", "policy", "mode")
     return Setup(
         **{name: given[name] for name in (*names, "arrival_mode", "cells", "batch")},
-        k=k,
+        k=given["k"] if given["policy"] == "fixed" else None,
         tick=given["tick"] or "10 ms",
     )
-
-
-def _check(given: dict[str, Any]) -> None:
-    from pathlib import Path
-
-    output = given["output"]
-    if output is None:
-        return
-    if given["mode"] != "rows":
-        message = "--output takes the rows of the results, so it needs --mode rows"
-        raise click.UsageError(message)
-    if Path(output).exists():
-        message = f"{output!r} exists already; name a new folder"
-        raise click.BadParameter(message, param_hint="--output")
 
 
 def _note(text: str) -> None:

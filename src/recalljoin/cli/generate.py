@@ -39,7 +39,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     x3 and x4 are the synthetic streams of the paper's Section VI; soccer simulates a match with
     late sensors. Beside the streams is the query that joins them.
     """
-    from recalljoin.cli.spark import running
+    from recalljoin.cli.spark import running, waiting
 
     dataset = _dataset(given)
     if given["partitions"] is not None and given["partitions"] < 1:
@@ -48,8 +48,9 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     with running(debug=bool(ctx.find_root().params.get("debug"))) as spark:
         from recalljoin.experiments.generation import QUERY_FILE, write_dataset
 
-        paths = write_dataset(spark, dataset, given["out"], partitions=given["partitions"])
-        n = sum(spark.read.parquet(str(path)).count() for path in paths.values())
+        with waiting("writing"):
+            paths = write_dataset(spark, dataset, given["out"], partitions=given["partitions"])
+            n = sum(spark.read.parquet(str(path)).count() for path in paths.values())
     kind = "simulated; " if given["name"] == "soccer" else ""
     click.echo(f"{dataset.name} ({kind}seed {given['seed']}): {n:,} tuples")
     for stream, path in paths.items():

@@ -8,6 +8,7 @@ import traceback
 import click
 
 from recalljoin import __version__
+from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.generate import generate
 from recalljoin.cli.inputs import input_option, named_files, read_query, read_schemas
@@ -46,16 +47,7 @@ def explain(query: str, inputs: tuple[str, ...]) -> None:
     click.echo(explained(parse_query(read_query(query)).bind(read_schemas(files))))
 
 
-@main.command()
-@click.option("--minutes", default=2.0, show_default=True, help="Length of the generated streams.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the generated streams.")
-def demo(minutes: float, seed: int) -> None:
-    """Join a few minutes of disordered orders and payments, waiting more and less."""
-    from recalljoin.cli.demo import run_demo
-
-    run_demo(minutes=minutes, seed=seed)
-
-
+main.add_command(demo)
 main.add_command(evaluate)
 main.add_command(generate)
 

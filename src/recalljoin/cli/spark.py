@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+    from rich.status import Status
 
 
 @contextmanager
 def running(*, debug: bool = False) -> Iterator[SparkSession]:
-    """A Spark session for a command, with a word to whoever waits for it on a terminal."""
-    require_spark()
-    from rich.console import Console
+    """A Spark session for a command.
 
+    Parameters
+    ----------
+    debug
+        Show what the Java process has to say.
+    """
+    require_spark()
     from recalljoin.experiments.session import running_session
 
-    console = Console(stderr=True)
-    with console.status("starting Spark") as status, running_session(debug=debug) as spark:
-        status.update("running on Spark")
+    with ExitStack() as stack:
+        with waiting("starting Spark"):
+            spark = stack.enter_context(running_session(debug=debug))
         yield spark
+
+
+def waiting(what: str) -> Status:
+    """A word to whoever waits at a terminal; while it stands, nothing else may be printed."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
 
 
 def require_spark() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -42,6 +43,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %" if share > 0.99 else f"{100 * share:.1f} %"
 
 
+def output_console() -> Console:
+    """Standard output: as wide as the terminal, and in a file wide enough not to fold lines."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
 def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
     """Print what came of a run."""
     table = Table.grid(padding=(0, 2))
@@ -49,9 +55,7 @@ def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
     table.add_column()
     for name, text in _lines(record, setup, exact=exact):
         table.add_row(name, text)
-    console = Console()
-    # In a file nothing is gained by folding lines.
-    console.print(table, width=None if console.is_terminal else 200)
+    output_console().print(table)
 
 
 def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, str]]:

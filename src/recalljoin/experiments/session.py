@@ -28,6 +28,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
+    # The work is done in Python; what Java does is over before optimised code would pay.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     # A time without a zone means the same wherever the command is called.
     "spark.sql.session.timeZone": "UTC",
