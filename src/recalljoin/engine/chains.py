@@ -147,10 +147,17 @@ def _find(entries: Int64s, home: int, keys: Int64s, k: int, j: int, key_set: int
 
 
 @inlined
+def entry_of(entries: Int64s, keys: Int64s, key_set: int) -> int:
+    """The entry of the key ``keys[0, 0]``, NONE if it has none."""
+    at = _find(entries, _home_of(keys, 0, 0, key_set, len(entries) - 1), keys, 0, 0, key_set)
+    return int(at) if entries[at, _USED] != 0 else NONE
+
+
+@inlined
 def youngest_of(entries: Int64s, keys: Int64s, key_set: int, column: int) -> int:
     """The youngest tuple with the key ``keys[0, 0]``, of the stream whose column it is."""
-    at = _find(entries, _home_of(keys, 0, 0, key_set, len(entries) - 1), keys, 0, 0, key_set)
-    return int(entries[at, column]) if entries[at, _USED] != 0 else NONE
+    at = entry_of(entries, keys, key_set)
+    return int(entries[at, column]) if at != NONE else NONE
 
 
 @compiled
@@ -168,7 +175,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     n_cross: NDArray[np.float64],
     partner_key_set: Int64s,
     cells_out: Int64s,
-    tails: Int64s,
+    entries_out: Int64s,
 ) -> int:
     """Put tuples into the windows, in the order of the join sequence.
 
@@ -185,8 +192,8 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
         ``[s, j]``: by which key set a tuple of stream ``s`` looks up stream ``j``.
     cells_out
         Gets each tuple's cell.
-    tails
-        ``[j, i]`` gets the youngest tuple of each partner's chain as it was then; may be empty.
+    entries_out
+        ``[j, i]`` gets the entry that leads to each partner's chain; may be empty.
 
     Returns
     -------
@@ -267,10 +274,10 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                         entries[e, _KEY + c] = keys[n - begin, j, c]
                     for p in range(m):
                         entries[e, first_tail + p] = NONE
-                if len(tails):
+                if len(entries_out):
                     for p in range(m):
                         if partner_key_set[s, p] == key_set:
-                            tails[p, i] = entries[e, first_tail + p]
+                            entries_out[p, i] = e
                 after, before = NONE, entries[e, first_tail + s]
                 while before >= first and cells[offset + (before & ring), TS] > ts:
                     after = before

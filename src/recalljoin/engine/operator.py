@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from recalljoin.engine.chains import admit
 from recalljoin.engine.counting import Tally, count_sequence, new_scratch
+from recalljoin.engine.partners import Copies, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
     Partials,
     account,
     empty_partials,
-    extend_by_key,
     extend_by_scan,
     extended,
     filter_by_code,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STRETCH = 1 << 15
 """Tuples received at once: what is prepared for them is bounded by this, not by the input."""
-CHUNK = 1 << 16
+CHUNK = 1 << 15
 """Results enumerated at once, and the most that go out in one chunk."""
 MAX_BINS = 1 << 20
 """Bins of a slack histogram; larger slacks are counted in the last one."""
@@ -118,6 +118,7 @@ class JoinOperator:
         self.slack = np.zeros((2, 1), dtype=np.int64)
         self._largest_base = -(2**62)
         self._levels: dict[tuple[int, int, bool], _Level] = {}
+        self._copies: dict[tuple[int, int], Copies] = {}
 
     @property
     def counts_by_tree(self) -> bool:
@@ -199,7 +200,7 @@ class JoinOperator:
             sequence=part,
             first_order=self.n_received,
             cells=np.full(n, NONE, dtype=np.int64),
-            tails=np.full((self.plan.m, n), NONE, dtype=np.int64),
+            entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
         )
         received = Received(
             n_join=np.zeros(n, dtype=np.int64),
@@ -213,7 +214,7 @@ class JoinOperator:
         admit(
             part, chosen, self.n_received + chosen, windows.rings, windows.chains,
             windows.key_sets, windows.late, windows.sizes, windows.times, UNMATCHABLE,
-            received.n_cross, self._partner_key_sets(), stretch.cells, stretch.tails,
+            received.n_cross, self._partner_key_sets(), stretch.cells, stretch.entries,
         )  # fmt: skip
         windows.values[:, stretch.cells[chosen]] = values[:, chosen]
         roots = part.joinable & (stretch.cells != NONE)
@@ -275,6 +276,8 @@ class JoinOperator:
         step = self.plan.steps[root_stream][depth]
         cursor = np.array([0, NONE], dtype=np.int64)
         places, found = (np.empty(CHUNK, dtype=np.int64) for _ in range(2))
+        # The same times as in the cells, but close together.
+        times = windows.times[:, np.newaxis]
         while cursor[0] < len(partials.root):
             if level.scans:
                 count = extend_by_scan(
@@ -285,16 +288,26 @@ class JoinOperator:
             else:
                 count = extend_by_key(
                     partials, stretch.first_order, cursor, step.stream, step.parent, step.key_set,
-                    level.checks, step.parent == root_stream, stretch.tails, windows.rings,
-                    windows.chains, windows.key_sets, windows.sizes, places, found,
+                    level.checks, step.parent == root_stream, stretch.sequence.now,
+                    stretch.entries, windows.rings, windows.chains,
+                    self._copies_for(stretch, step.stream, step.key_set), windows.key_sets,
+                    windows.sizes, places, found,
                 )  # fmt: skip
             longer = extended(
                 partials, places[:count], found[:count], step.stream,
-                self.plan.windows[step.stream], windows.rings.cells,
+                self.plan.windows[step.stream], times,
             )  # fmt: skip
             longer = self._filtered(longer, level)
             if len(longer.root):
                 yield from self._completed(longer, root_stream, depth + 1, stretch)
+
+    def _copies_for(self, stretch: _Stretch, s: int, key_set: int) -> Copies:
+        at = s, key_set
+        if at not in stretch.copies:
+            n_kept = len(self.windows.places_of(s))
+            self._copies[at] = fresh_copies(self._copies.get(at), self.windows.chains, n_kept)
+            stretch.copies[at] = self._copies[at]
+        return stretch.copies[at]
 
     def _filtered(self, partials: Partials, level: _Level) -> Partials:
         windows = self.windows
@@ -327,7 +340,10 @@ class _Stretch:
     sequence: Sequence
     first_order: int
     cells: Int64s
-    tails: Int64s
+    entries: Int64s
+    """``[stream, i]``: the entry by which a tuple finds its partners in another stream."""
+    copies: dict[tuple[int, int], Copies] = field(default_factory=dict)
+    """By stream and key set: chains copied in this stretch."""
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,10 @@ class Output:
             for payload, rows in zip(payloads, results.rows, strict=True):
                 arrays.append(payload.take(rows).to_struct_array())
         else:
+            places = [p.places(rows) for p, rows in zip(payloads, results.rows, strict=True)]
 
             def column(s: int, name: str) -> pa.Array:
-                return payloads[s].column(name, results.rows[s])
+                return payloads[s].column_at(name, places[s])
 
             arrays = [evaluate(output.expression, column, n) for output in self.query.select]
         arrays.append(pa.array(results.ts).cast(self.time_type))

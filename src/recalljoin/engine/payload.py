@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -81,11 +82,20 @@ class Payload:
 
     def column(self, name: str, rows: Int64s) -> pa.Array:
         """One column of the rows with the given numbers."""
-        places = pa.array(rows - self.first)
+        return self.column_at(name, self.places(rows))
+
+    def places(self, rows: Int64s) -> pa.Array:
+        """Where the rows with the given numbers are now, to ask for several columns of them."""
+        return pa.array(rows - self.first)
+
+    def column_at(self, name: str, places: pa.Array) -> pa.Array:
+        """One column of the rows at some places."""
+        # Numbers of rows are our own: a check of each would double the cost.
         if len(self._batches) == 1:
-            return self._batches[0].column(name).take(places)
+            return pc.take(self._batches[0].column(name), places, boundscheck=False)
         chunks = [batch.column(name) for batch in self._batches]
-        column = pa.chunked_array(chunks, type=self.schema.field(name).type).take(places)
+        column = pa.chunked_array(chunks, type=self.schema.field(name).type)
+        column = pc.take(column, places, boundscheck=False)
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def forget_before(self, row: int) -> None:

@@ -18,23 +18,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.chains import Chains, youngest_of
 from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.counting import slack_bin
 from recalljoin.engine.program import BLOCK, Code, Float64s, gather, prepare, run_block
 from recalljoin.engine.rings import (
     BASE,
-    CODES,
     END,
     FIRST,
-    LINKS,
     MASK,
     NONE,
     NOW,
     OFFSET,
     ORDER,
     TS,
-    KeySets,
     Rings,
     Sequence,
 )
@@ -67,7 +63,7 @@ class Partials(NamedTuple):
 def empty_partials(m: int, n: int) -> Partials:
     """Room for ``n`` partial results."""
     return Partials(
-        np.zeros((m, n), dtype=np.int64), *(np.empty(n, dtype=np.int64) for _ in range(3))
+        np.empty((m, n), dtype=np.int64), *(np.empty(n, dtype=np.int64) for _ in range(3))
     )
 
 
@@ -84,137 +80,8 @@ def too_old(
     return old
 
 
-ABREAST, BUFFERED = 16, 32
-"""Lists walked at once, and how far each is followed."""
 LANES = 32
 """Candidates looked at together for whether any passed."""
-
-
-@compiled
-def extend_by_key(
-    partials: Partials,
-    first_order: int,
-    cursor: Int64s,
-    s: int,
-    parent: int,
-    key_set: int,
-    checks: Int64s,
-    from_root: bool,
-    tails: Int64s,
-    rings: Rings,
-    chains: Chains,
-    sets: KeySets,
-    sizes: Int64s,
-    places: Int64s,
-    found: Int64s,
-) -> int:
-    """Extend partial results by the tuples of stream ``s`` with the key of their parent.
-
-    ``from_root`` says that the parent is the root, so that ``tails`` tells where to begin.
-    ``cursor`` holds the partial result and the tuple to go on with, NONE to begin at its first.
-    ``places`` and ``found`` get the partial result extended and the cell added.
-
-    A step along a list waits for memory, and the next cannot be begun before it. So several lists
-    are walked abreast, each into a small buffer, and written out one after another.
-    """
-    table, cells = rings
-    n = len(partials.root)
-    link = LINKS + key_set
-    offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
-    members, roots, newest, last_call = partials
-    entries, column = chains.entries, chains.tails[0] + s
-    tail = sets.tail[0]
-    key = np.zeros((1, 1, sets.classes.shape[1]), dtype=np.int64)
-    at = np.empty(ABREAST, dtype=np.int64)
-    filled = np.empty(ABREAST, dtype=np.int64)
-    buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
-    count = 0
-    begin = cursor[0]
-    while begin < n:
-        width = min(ABREAST, n - begin)
-        if cursor[1] != NONE:
-            # A list that did not fit the output before: on with it alone.
-            width = 1
-            at[0] = cursor[1]
-            cursor[1] = NONE
-            filled[0] = 0
-        else:
-            for g in range(width):
-                filled[g] = 0
-                i = begin + g
-                if from_root:
-                    at[g] = tails[s, roots[i]]
-                else:
-                    cell = members[parent, i]
-                    for c in range(sets.size[key_set]):
-                        key[0, 0, c] = cells[cell, tail + CODES + sets.classes[key_set, c]]
-                    at[g] = youngest_of(entries, key, key_set, column)
-            walking = True
-            while walking:
-                walking = False
-                for g in range(width):
-                    # A chain ends where what is kept of the stream begins.
-                    if at[g] < first or filled[g] == BUFFERED:
-                        continue
-                    i = begin + g
-                    cell = offset + (at[g] & mask)
-                    if cells[cell, TS] < newest[i] - sizes[s]:
-                        at[g] = NONE
-                        continue
-                    walking = True
-                    at[g] = cells[cell, link]
-                    if _fits(members, roots, last_call, i, first_order, cell, cells, checks, tail):
-                        buffer[g, filled[g]] = cell
-                        filled[g] += 1
-        for g in range(width):
-            i = begin + g
-            if count + filled[g] > len(places):
-                cursor[0] = i
-                return count
-            for j in range(filled[g]):
-                places[count] = i
-                found[count] = buffer[g, j]
-                count += 1
-            while at[g] >= first:
-                cell = offset + (at[g] & mask)
-                if cells[cell, TS] < newest[i] - sizes[s]:
-                    break
-                if _fits(members, roots, last_call, i, first_order, cell, cells, checks, tail):
-                    if count == len(places):
-                        cursor[0] = i
-                        cursor[1] = at[g]
-                        return count
-                    places[count] = i
-                    found[count] = cell
-                    count += 1
-                at[g] = cells[cell, link]
-        begin += width
-    cursor[0] = n
-    return count
-
-
-@inlined
-def _fits(
-    members: Int64s,
-    roots: Int64s,
-    last_call: Int64s,
-    i: int,
-    first_order: int,
-    cell: int,
-    cells: Int64s,
-    checks: Int64s,
-    tail: int,
-) -> bool:
-    """Whether a tuple with the right key, not too old, extends a partial result."""
-    if cells[cell, TS] > last_call[i]:
-        return False
-    if cells[cell, ORDER] >= first_order + roots[i]:
-        return False
-    for c in range(len(checks)):
-        column = tail + CODES + checks[c, 0]
-        if cells[cell, column] != cells[members[checks[c, 1], i], column]:
-            return False
-    return True
 
 
 @lean
@@ -348,58 +215,74 @@ def filter_by_code(
             chosen[begin + j] = passed[j] != 0.0
 
 
-@compiled
 def extended(
     partials: Partials, places: Int64s, found: Int64s, s: int, size: int, cells: Int64s
 ) -> Partials:
     """The partial results at ``places``, each with a tuple of stream ``s`` added."""
-    n = len(places)
-    m = len(partials.members)
-    members = np.empty((m, n), dtype=np.int64)
-    root = np.empty(n, dtype=np.int64)
-    newest = np.empty(n, dtype=np.int64)
-    last_call = np.empty(n, dtype=np.int64)
-    for j in range(m):
-        for i in range(n):
-            members[j, i] = partials.members[j, places[i]]
-    for i in range(n):
+    longer = empty_partials(len(partials.members), len(places))
+    _extend(partials, places, found, s, size, cells, longer)
+    return longer
+
+
+@lean
+def _extend(
+    partials: Partials,
+    places: Int64s,
+    found: Int64s,
+    s: int,
+    size: int,
+    cells: Int64s,
+    longer: Partials,
+) -> None:
+    for j in range(len(partials.members)):
+        if j != s:
+            for i in range(len(places)):
+                longer.members[j, i] = partials.members[j, places[i]]
+    for i in range(len(places)):
         ts = cells[found[i], TS]
-        members[s, i] = found[i]
-        root[i] = partials.root[places[i]]
-        newest[i] = max(partials.newest[places[i]], ts)
-        last_call[i] = min(partials.last_call[places[i]], ts + size)
-    return Partials(members, root, newest, last_call)
+        longer.members[s, i] = found[i]
+        longer.root[i] = partials.root[places[i]]
+        longer.newest[i] = max(partials.newest[places[i]], ts)
+        longer.last_call[i] = min(partials.last_call[places[i]], ts + size)
 
 
-@compiled
 def merged(one: Partials, begin: int, end: int, other: Partials) -> Partials:
     """Stretch ``begin`` to ``end`` of one chunk and all of another, in the order of their roots."""
-    n_one, n_other = end - begin, len(other.root)
-    n = n_one + n_other
-    m = len(one.members)
-    result = Partials(
-        np.empty((m, n), dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-    )
-    i, j = begin, 0
-    for at in range(n):
-        if j == n_other or (i < end and one.root[i] <= other.root[j]):
-            for s in range(m):
-                result.members[s, at] = one.members[s, i]
-            result.root[at] = one.root[i]
-            result.newest[at] = one.newest[i]
-            result.last_call[at] = one.last_call[i]
-            i += 1
-        else:
-            for s in range(m):
-                result.members[s, at] = other.members[s, j]
-            result.root[at] = other.root[j]
-            result.newest[at] = other.newest[j]
-            result.last_call[at] = other.last_call[j]
-            j += 1
+    result = empty_partials(len(one.members), end - begin + len(other.root))
+    _merge(one, begin, end, other, result)
     return result
+
+
+@lean
+def _merge(one: Partials, begin: int, end: int, other: Partials, result: Partials) -> None:
+    i, j, at = begin, 0, 0
+    while at < len(result.root):
+        # The results of a root stand together, and roots of one stream often do: whole runs go.
+        run = i
+        while run < end and (j == len(other.root) or one.root[run] <= other.root[j]):
+            run += 1
+        _copy(one, i, run, result, at)
+        at += run - i
+        i = run
+        run = j
+        while run < len(other.root) and (i == end or other.root[run] < one.root[i]):
+            run += 1
+        _copy(other, j, run, result, at)
+        at += run - j
+        j = run
+
+
+@inlined
+def _copy(source: Partials, begin: int, end: int, target: Partials, at: int) -> None:
+    for s in range(len(source.members)):
+        for i in range(end - begin):
+            target.members[s, at + i] = source.members[s, begin + i]
+    for i in range(end - begin):
+        target.root[at + i] = source.root[begin + i]
+    for i in range(end - begin):
+        target.newest[at + i] = source.newest[begin + i]
+    for i in range(end - begin):
+        target.last_call[at + i] = source.last_call[begin + i]
 
 
 @lean

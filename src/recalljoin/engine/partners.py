@@ -1,0 +1,201 @@
+"""Partners by key: extending partial results along chains.
+
+A step along a chain waits for memory, and the tuples of one key meet the same chain again and
+again. So a chain is copied out once, when the first tuple of a stretch asks for it, and then lies
+in one piece: what a partial result can be extended by is a part of it, found and read at a stride.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine.chains import Chains, entry_of
+from recalljoin.engine.compiled import compiled, inlined, lean
+from recalljoin.engine.rings import CODES, FIRST, LINKS, MASK, NONE, OFFSET, ORDER, TS
+
+if TYPE_CHECKING:
+    from recalljoin.engine.probe import Partials
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.rings import KeySets, Rings
+
+ABREAST, BUFFERED = 16, 32
+"""Chains walked at once, so that memory is waited for together, and how far each."""
+
+
+class Copies(NamedTuple):
+    """Chains of one stream by one key set, as they are after all tuples of a stretch came in.
+
+    Tuples are copied from the youngest to the oldest. The first four columns have a row for each
+    entry of the hash table. They are kept from stretch to stretch, because a stretch may be short
+    and the table large.
+    """
+
+    stretch: Int64s
+    """The stretch in which the chain was copied, by the place of its first tuple."""
+    begin: Int64s
+    end: Int64s
+    place: Int64s
+    """Where the partners of the last tuple that asked began."""
+    used: Int64s
+    """One number: tuples copied."""
+    ts: Int64s
+    order: Int64s
+    cell: Int64s
+
+
+def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
+    """Nothing copied yet, and room for all of the ``n_kept`` tuples of the stream."""
+    n = len(chains.entries)
+    if old is None or len(old.stretch) != n or len(old.ts) < n_kept:
+        stretch, used = np.full(n, NONE, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        begin, end, place = (np.empty(n, dtype=np.int64) for _ in range(3))
+        ts, order, cell = (np.empty(2 * n_kept, dtype=np.int64) for _ in range(3))
+        old = Copies(stretch, begin, end, place, used, ts, order, cell)
+    old.used[0] = 0
+    return old
+
+
+@compiled
+def extend_by_key(
+    partials: Partials,
+    first_order: int,
+    cursor: Int64s,
+    s: int,
+    parent: int,
+    key_set: int,
+    checks: Int64s,
+    from_root: bool,
+    now: Int64s,
+    root_entries: Int64s,
+    rings: Rings,
+    chains: Chains,
+    copies: Copies,
+    sets: KeySets,
+    sizes: Int64s,
+    places: Int64s,
+    found: Int64s,
+) -> int:
+    """Extend partial results by the tuples of stream ``s`` with the key of their parent.
+
+    ``from_root`` says that the parent is the root, so that ``root_entries`` tells its entry.
+    ``now`` is how far the join had come at each root. ``cursor`` holds the partial result and the
+    copied tuple to go on with, NONE to begin at its first. ``places`` and ``found`` get the partial
+    result extended and the cell added.
+    """
+    # Taken apart once: within the loop, every look into a named tuple would count references.
+    cells = rings.cells
+    members, roots, newest, last_call = partials
+    _, begins, ends, last_place, _, all_ts, all_order, all_cells = copies
+    entries, classes, n_codes, tail = chains.entries, sets.classes, sets.size[key_set], sets.tail[0]
+    key = np.zeros((1, 1, classes.shape[1]), dtype=np.int64)
+    entry = np.empty(ABREAST, dtype=np.int64)
+    at = np.empty(ABREAST, dtype=np.int64)
+    filled = np.empty(ABREAST, dtype=np.int64)
+    buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
+    count = 0
+    for begin in range(cursor[0], len(roots), ABREAST):
+        width = min(ABREAST, len(roots) - begin)
+        for g in range(width):
+            if from_root:
+                entry[g] = root_entries[s, roots[begin + g]]
+            else:
+                cell = members[parent, begin + g]
+                for c in range(n_codes):
+                    key[0, 0, c] = cells[cell, tail + CODES + classes[key_set, c]]
+                entry[g] = entry_of(entries, key, key_set)
+        _copy_chains(
+            entry[:width], first_order, s, key_set, rings, chains, copies, at, filled, buffer
+        )
+        for g in range(width):
+            e = entry[g]
+            if e == NONE:
+                continue
+            i = begin + g
+            place = cursor[1]
+            if place == NONE:
+                # Whatever is later than the join had come was received after the root. The join
+                # only goes on, so the place is near the one of the root before.
+                place = last_place[e]
+                while place > begins[e] and all_ts[place - 1] <= now[roots[i]]:
+                    place -= 1
+                while place < ends[e] and all_ts[place] > now[roots[i]]:
+                    place += 1
+                last_place[e] = place
+            cursor[1] = NONE
+            oldest, youngest, before = newest[i] - sizes[s], last_call[i], first_order + roots[i]
+            while place < ends[e] and all_ts[place] >= oldest:
+                if count == len(places):
+                    cursor[0], cursor[1] = i, place
+                    return count
+                places[count] = i
+                found[count] = all_cells[place]
+                # Without a branch: nearly all fit.
+                fits = (all_ts[place] <= youngest) & (all_order[place] < before)
+                for c in range(len(checks)):
+                    code = tail + CODES + checks[c, 0]
+                    fits &= cells[found[count], code] == cells[members[checks[c, 1], i], code]
+                count += fits
+                place += 1
+    cursor[0] = len(roots)
+    return count
+
+
+@lean
+def _copy_chains(
+    entry: Int64s,
+    first_order: int,
+    s: int,
+    key_set: int,
+    rings: Rings,
+    chains: Chains,
+    copies: Copies,
+    at: Int64s,
+    filled: Int64s,
+    buffer: Int64s,
+) -> None:
+    """Copy the chains of a few entries, as far as this has not been done in this stretch."""
+    table, cells = rings
+    offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
+    link, column = LINKS + key_set, chains.tails[0] + s
+    walking = False
+    for g in range(len(entry)):
+        at[g], filled[g] = NONE, NONE
+        if entry[g] != NONE and copies.stretch[entry[g]] != first_order:
+            copies.stretch[entry[g]] = first_order
+            at[g], filled[g] = chains.entries[entry[g], column], 0
+            walking = True
+    if not walking:
+        return
+    while walking:
+        walking = False
+        for g in range(len(entry)):
+            # A chain ends where what is kept of the stream begins.
+            if at[g] >= first and filled[g] < BUFFERED:
+                cell = offset + (at[g] & mask)
+                buffer[g, filled[g]] = cell
+                filled[g] += 1
+                at[g] = cells[cell, link]
+                walking = True
+    for g in range(len(entry)):
+        if filled[g] == NONE:
+            continue
+        e = entry[g]
+        copies.begin[e] = copies.place[e] = copies.used[0]
+        for j in range(filled[g]):
+            _copy(copies, cells, buffer[g, j])
+        while at[g] >= first:
+            cell = offset + (at[g] & mask)
+            _copy(copies, cells, cell)
+            at[g] = cells[cell, link]
+        copies.end[e] = copies.used[0]
+
+
+@inlined
+def _copy(copies: Copies, cells: Int64s, cell: int) -> None:
+    at = copies.used[0]
+    copies.ts[at] = cells[cell, TS]
+    copies.order[at] = cells[cell, ORDER]
+    copies.cell[at] = cell
+    copies.used[0] = at + 1
