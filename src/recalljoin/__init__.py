@@ -12,6 +12,7 @@ from recalljoin.errors import (
     InvalidTarget,
     RecallJoinError,
     StateVersionError,
+    TooManyResults,
 )
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
@@ -33,6 +34,7 @@ __all__ = [
     "Replay",
     "StateVersionError",
     "Stream",
+    "TooManyResults",
     "__version__",
     "explain",
     "join",

@@ -66,6 +66,10 @@ class FunctionError(RecallJoinError, RuntimeError):
     """A registered function failed, or returned what it did not declare."""
 
 
+class TooManyResults(RecallJoinError, OverflowError):
+    """A tuple, or one call, with more results than can be counted."""
+
+
 def _one_message(faults: tuple[str, ...]) -> str:
     if len(faults) == 1:
         return faults[0]

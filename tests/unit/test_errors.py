@@ -17,6 +17,7 @@ from recalljoin.errors import InvalidQuery, InvalidTarget, RecallJoinError
         ("StateVersionError", ValueError),
         ("DatasetError", ValueError),
         ("FunctionError", RuntimeError),
+        ("TooManyResults", OverflowError),
     ],
 )
 def test_each_error_is_ours_and_what_a_caller_would_expect(

@@ -23,6 +23,7 @@ import numpy as np
 from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.rings import (
     BASE,
+    END,
     FIRST,
     LINKS,
     MASK,
@@ -62,6 +63,11 @@ if TYPE_CHECKING:
 VECTOR = 128
 """Levels or result times handled at once: bounds the memory of one trigger."""
 _ROOM = 1 << 18
+MOST = 9.2e18
+"""Results of a tuple up to which they are counted: 64 bits end at 9.22e18, and the check is by
+floating-point numbers, which are not exact."""
+TOO_MANY = -1
+"""Instead of the number of results of a tuple that has more."""
 
 
 class Scratch(NamedTuple):
@@ -81,6 +87,8 @@ class Scratch(NamedTuple):
     result: Int64s
     varies: NDArray[np.bool_]
     """Per entry: whether its vector holds different numbers."""
+    bounds: NDArray[np.float64]
+    """Per entry: its results as a floating-point number, where there may be too many."""
 
 
 def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:
@@ -97,6 +105,7 @@ def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:
         product=np.empty(2 * VECTOR, dtype=np.int64),
         result=np.empty(2 * VECTOR, dtype=np.int64),
         varies=np.empty(n_entries, dtype=np.bool_),
+        bounds=np.empty(n_entries),
     )
 
 
@@ -104,7 +113,7 @@ class Tally(NamedTuple):
     """Where a call leaves its counts."""
 
     n_join: Int64s
-    """Per tuple: results produced, or lost if it is late."""
+    """Per tuple: results produced, or lost if it is late; TOO_MANY if 64 bits do not hold them."""
     n_cross: NDArray[np.float64]
     """Per in-order tuple: results of the cross join."""
     slack: Int64s
@@ -174,15 +183,7 @@ def count_sequence(
             if not late:
                 if n_cross > 0:
                     tally.n_join[i] = _count_produced(
-                        s,
-                        cell,
-                        rings,
-                        slots,
-                        sizes,
-                        tree,
-                        g,
-                        scratch,
-                        tally.slack,
+                        s, cell, n_cross, rings, slots, sizes, tree, g, scratch, tally.slack
                     )
             elif with_lost and not tally.beyond[i]:
                 n_lost = _count_lost(
@@ -197,6 +198,7 @@ def count_sequence(
 def _count_produced(
     root: int,
     cell: int,
+    n_cross: float,
     rings: Rings,
     slots: Slots,
     sizes: Int64s,
@@ -210,7 +212,7 @@ def _count_produced(
     m = len(sizes)
     ts = cells[cell, TS]
     lowest = slack_bin(cells[cell, BASE], ts, g) if g > 0 else 0
-    product = 1
+    product, bound = 1, 1.0
     raised = False
     for node in range(1, m):
         if tree.parent[root, node] == 0:
@@ -219,14 +221,23 @@ def _count_produced(
             slot = cells[cell, link + SLOT]
             expire(table, cells, lists, slot, s, link, ts - sizes[s])
             product *= lists[slot, s, N_LIVE]
-            if product == 0:
+            bound *= lists[slot, s, N_LIVE]
+            if bound == 0.0:
                 return 0
             raised |= lists[slot, s, RAISER] != NONE
+    if tree.flat[root] and bound > MOST:
+        return TOO_MANY
     if tree.flat[root] and not (g > 0 and raised):
         if g > 0:
             slack[0, min(lowest, slack.shape[1] - 1)] += product
         return product
     n_entries = _visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
+    # No condition gives more results than the cross join has.
+    if (
+        n_cross > MOST
+        and _bound(root, n_entries, ts, ts, rings, lists, sizes, tree, scratch) > MOST
+    ):
+        return TOO_MANY
     scratch.points[0] = lowest
     n_points = 1
     if g > 0:
@@ -316,6 +327,46 @@ def _visit(
                         n_entries += 1
         entry += 1
     return n_entries
+
+
+@lean
+def _bound(
+    root: int,
+    n_entries: int,
+    oldest_by: int,
+    youngest: int,
+    rings: Rings,
+    lists: Int64s,
+    sizes: Int64s,
+    tree: TreeArrays,
+    scratch: Scratch,
+) -> float:
+    """How many results the slots visited lead to at most, in floating-point numbers."""
+    table, cells = rings
+    result = 1.0
+    for entry in range(n_entries - 1, -1, -1):
+        node = scratch.node[entry]
+        s = tree.stream[root, node]
+        link = LINKS + LINK_WIDTH * tree.key_set[root, node]
+        total = 0.0
+        at = lists[scratch.slot[entry], s, TAIL]
+        while at != NONE:
+            member = table[s, OFFSET] + (at & table[s, MASK])
+            if cells[member, TS] < oldest_by - sizes[s]:
+                break
+            at = cells[member, link + BEFORE]
+            if cells[member, TS] > youngest:
+                continue
+            product = 1.0
+            for i in range(tree.n_children[root, node]):
+                child = tree.children[root, node, i]
+                slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
+                product *= scratch.bounds[scratch.entry_of[slot, tree.stream[root, child]]]
+            total += product
+        scratch.bounds[entry] = total
+        if tree.parent[root, node] == 0:
+            result *= total
+    return result
 
 
 @lean
@@ -489,6 +540,16 @@ def _count_lost(
     youngest = min(now, ts + sizes[root])
     n_entries = _visit(root, cell, ts, youngest, rings, lists, sizes, tree, scratch)
     if n_entries == 0:
+        return n_lost
+    n_cross = 1.0
+    for s in range(len(sizes)):
+        if s != root:
+            n_cross *= table[s, END] - table[s, FIRST]
+    if (
+        n_cross > MOST
+        and _bound(root, n_entries, ts, youngest, rings, lists, sizes, tree, scratch) > MOST
+    ):
+        tally.n_join[i] = TOO_MANY
         return n_lost
     scratch.points[0] = ts
     n_points = 1

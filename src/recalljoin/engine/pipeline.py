@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
+from recalljoin.engine.counting import MOST, TOO_MANY
 from recalljoin.engine.disorder import (
     FOREVER,
     MAX_TIME,
@@ -29,7 +30,7 @@ from recalljoin.engine.payload import Payload
 from recalljoin.engine.progress import Advance, Progress, marks_of
 from recalljoin.engine.queues import Int64s, held_ids, renumber
 from recalljoin.engine.rings import NOW, TS, Sequence
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import InvalidSetting, TooManyResults
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -332,6 +333,7 @@ class Pipeline:
             part.codes,
         )  # fmt: skip
         received = yield from self._results(sequence, part.values)
+        self._check_counts(sequence, received.n_join)
         step = Step(
             part.stream, part.ts, part.row, part.delay, part.base, released.late, received.n_join,
             received.n_cross, received.beyond, received.lost_ts, received.lost_n,
@@ -339,6 +341,25 @@ class Pipeline:
         )  # fmt: skip
         self._clean_up()
         return step
+
+    def _check_counts(self, sequence: Sequence, n_join: Int64s) -> None:
+        """Refuse numbers that 64 bits do not hold: they would be wrong without a sign of it."""
+        advice = "more than 64 bits can count; use shorter windows or a narrower condition"
+        (wrong,) = np.nonzero(n_join == TOO_MANY)
+        if len(wrong):
+            name = self.query.streams[int(sequence.stream[wrong[0]])].name
+            message = (
+                f"a tuple of stream `{name}` at {int(sequence.ts[wrong[0]])} has over {MOST:.2g} "
+                f"join results, {advice}"
+            )
+            raise TooManyResults(message)
+        total = float(n_join.sum(dtype=np.float64))
+        if total > MOST:
+            message = (
+                f"{len(n_join)} tuples have {total:.2g} join results together, {advice}, or let "
+                "fewer tuples arrive at once"
+            )
+            raise TooManyResults(message)
 
     def _results(
         self, sequence: Sequence, values: Float64s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain
 from recalljoin.engine.counting import VECTOR, slack_bin
+from recalljoin.errors import TooManyResults
 from tests.unit.engine.inputs import bound, rows_of, run
 
 
@@ -160,3 +162,53 @@ def _lost(steps: list[Step]) -> Counter[int]:
         for ts, n in zip(step.lost_ts.tolist(), step.lost_n.tolist(), strict=True):
             found[ts] += n
     return found
+
+
+def crowd(n: int, last: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """``n`` tuples of each of seven streams, all with one key, then some others."""
+    return [(s, 10, 0, 0) for s in range(1, 8) for _ in range(n)] + last
+
+
+STAR = " AND ".join(f"s1.a = s{s}.a" for s in range(2, 9))
+CHAIN = " AND ".join(f"s{s}.b = s{s + 1}.a" for s in range(1, 8))
+# The others move on, and then the last tuple of the eighth stream comes too late.
+LATE = [*((s, 12, 1, 1) for s in range(1, 9)), (8, 11, 0, 0), (8, 13, 1, 1)]
+
+
+@pytest.mark.parametrize("condition", [STAR, CHAIN])
+@pytest.mark.parametrize("g", [0, 1])
+def test_as_many_results_as_64_bits_hold_are_counted_to_the_unit(condition: str, g: int) -> None:
+    steps, _ = counted(condition, crowd(500, [(8, 10, 0, 0)]), windows=(10,) * 8, g=g)
+    assert sum(step.n_produced for step in steps) == 500**7
+    steps, _ = counted(condition, crowd(500, LATE), windows=(10,) * 8, g=g)
+    assert sum(step.n_lost for step in steps) == 500**7
+
+
+@pytest.mark.parametrize("condition", [STAR, CHAIN])
+@pytest.mark.parametrize(("last", "ts", "k"), [([(8, 10, 0, 0)], 10, 100), (LATE, 11, 0)])
+def test_more_results_than_64_bits_hold_are_refused_and_not_counted_wrongly(
+    condition: str, last: list[tuple[Any, ...]], ts: int, k: int
+) -> None:
+    message = (
+        f"a tuple of stream `s8` at {ts} has over 9.2e+18 join results, more than 64 bits can "
+        "count; use shorter windows or a narrower condition"
+    )
+    with pytest.raises(TooManyResults, match=re.escape(message)):
+        counted(condition, crowd(600, last), windows=(10,) * 8, k=k)
+
+
+def test_tuples_with_too_many_results_together_are_refused() -> None:
+    message = (
+        "3502 tuples have 1.6e+19 join results together, more than 64 bits can count; use shorter "
+        "windows or a narrower condition, or let fewer tuples arrive at once"
+    )
+    with pytest.raises(TooManyResults, match=re.escape(message)):
+        counted(STAR, crowd(500, [(8, 10, 0, 0)] * 2), windows=(10,) * 8, k=100)
+
+
+def test_large_windows_with_few_results_are_no_matter() -> None:
+    rows = [(s, 10, n, n) for s in range(1, 9) for n in range(600)]
+    for condition in (STAR, CHAIN):
+        steps, _ = counted(condition, rows, windows=(10,) * 8)
+        assert sum(step.n_produced for step in steps) == 600
+        assert max(float(step.n_cross.max(initial=0.0)) for step in steps) > 2.0**64
