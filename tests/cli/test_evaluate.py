@@ -187,6 +187,23 @@ def test_a_wrong_query_exits_with_1_and_one_message(
 
 
 @pytest.mark.spark
+def test_when_spark_fails_the_cause_is_told_in_a_line(
+    spark: SparkSession,  # noqa: ARG001
+    inputs: list[str],
+    tmp_path: Path,
+) -> None:
+    # The end of the file, which says what is in it, is sound; the rows are not.
+    content = bytearray((tmp_path / "b.parquet").read_bytes())
+    content[10:3000] = bytes(2990)
+    (tmp_path / "b.parquet").write_bytes(content)
+    result = call("--query", QUERY, *inputs)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("recalljoin: Spark failed: ")
+    assert len(result.stderr.splitlines()) == 2
+    assert "`recalljoin --debug ...` shows the whole story" in result.stderr
+
+
+@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_golden_answer_in_a_process_of_its_own(golden_dir: Path) -> None:

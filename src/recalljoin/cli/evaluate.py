@@ -95,7 +95,10 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[str, Any]) -> None:
-    content = json.dumps(record.to_json() | about, allow_nan=False, indent=1)
+    numbers = record.to_json() | about
+    # A line for each number or list: easy on the eyes, and on whoever looks for one with grep.
+    lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items()]
+    content = "{\n" + ",\n".join(lines) + "\n}"
     json_file = given["json_file"]
     if json_file == "-":
         click.echo(content)

@@ -12,20 +12,34 @@ from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.generate import generate
 from recalljoin.cli.inputs import input_option, named_files, read_query, read_schemas
+from recalljoin.cli.spark import is_from_spark, root_cause
 from recalljoin.errors import RecallJoinError
 
 
 class _Commands(click.Group):
-    """Turns the library's errors into one message and exit code 1."""
+    """Turns the library's errors, and Spark's, into one message and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except RecallJoinError as error:
+        except Exception as error:
+            message = _message_of(error)
+            if message is None:
+                raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            click.echo(f"recalljoin: {error}", err=True)
+            click.echo(f"recalljoin: {message}", err=True)
             ctx.exit(1)
+
+
+def _message_of(error: Exception) -> str | None:
+    """What to tell whoever called the command; None of errors nobody foresaw."""
+    if isinstance(error, RecallJoinError):
+        return str(error)
+    if is_from_spark(error):
+        story = "`recalljoin --debug ...` shows the whole story"
+        return f"Spark failed: {root_cause(error)}\n  {story}"
+    return None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -53,3 +53,16 @@ def require_spark() -> None:
             message = f"this command runs on Spark, and {package} is not installed; "
             message += "call `pip install 'recalljoin[spark]'`"
             raise click.ClickException(message)
+
+
+def is_from_spark(error: Exception) -> bool:
+    """Whether Spark raised it, or the bridge to its Java process."""
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+def root_cause(error: Exception) -> str:
+    """The one line that tells most, of a message with stack traces in several languages."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "..."))]
+    causes = [line.removeprefix("Caused by: ") for line in told if line.startswith("Caused by: ")]
+    return (causes[-1:] or told[:1] or [type(error).__name__])[0]
