@@ -1,0 +1,22 @@
+"""A driver killed with signal 9 and started again leaves the output it would have left.
+
+Two kills here; `make soak` does twenty, and compares with a run nobody disturbs as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.soak_crash import hunt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.timeout(900)
+def test_kills_at_random_points_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    assert hunt(tmp_path, kills=2, n_ticks=8) == 2
