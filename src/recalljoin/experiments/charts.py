@@ -1,0 +1,249 @@
+"""Charts in one style: a colour and a marker for each policy, axes with units, PNG and SVG."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from recalljoin.errors import InvalidSetting
+
+if find_spec("matplotlib") is None:
+    _MESSAGE = "charts need matplotlib; call `pip install 'recalljoin[plot]'`"
+    raise InvalidSetting(_MESSAGE)
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from recalljoin.experiments.run import Run
+
+# The colours of Okabe and Ito, which people who see few colours can tell apart; the markers serve
+# everybody else on paper.
+COLOURS = {
+    "slack": "#0072B2",
+    "noneqsel": "#D55E00",
+    "eqsel": "#E69F00",
+    "percentile": "#009E73",
+    "max": "#000000",
+    "none": "#777777",
+    "fixed": "#CC79A7",
+}
+MARKERS = {
+    "slack": "o",
+    "noneqsel": "s",
+    "eqsel": "D",
+    "percentile": "^",
+    "max": "x",
+    "none": "+",
+    "fixed": "v",
+}
+NAMES = {
+    "slack": "slack (ours)",
+    "noneqsel": "NonEqSel (paper)",
+    "eqsel": "EqSel (paper)",
+    "percentile": "percentile of delays",
+    "max": "Max-K-slack",
+    "none": "No-K-slack",
+    "fixed": "fixed K",
+}
+_OTHER_COLOURS = ("#56B4E9", "#F0E442", *COLOURS.values())
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "white",
+    # Letters stay letters: smaller files that can be searched.
+    "svg.fonttype": "none",
+    # The same chart is the same file.
+    "svg.hashsalt": "recalljoin",
+}
+_COLUMN, _ROW = 2.7, 1.75
+"""Inches of one chart among others."""
+
+
+class Grid:
+    """Charts side by side that share a legend.
+
+    Parameters
+    ----------
+    columns
+        Titles of the columns.
+    rows
+        Labels of the vertical axes.
+    across
+        Label of the horizontal axis.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[str], across: str) -> None:
+        with mpl.rc_context(_STYLE):
+            width = max(_COLUMN * len(columns) + 0.5, 6.0)
+            self.figure = Figure((width, _ROW * len(rows) + 0.75), layout="constrained")
+            self.axes = self.figure.subplots(len(rows), len(columns), sharex="col", squeeze=False)
+            for axes, title in zip(self.axes[0], columns, strict=True):
+                axes.set_title(title)
+            for line, label in zip(self.axes, rows, strict=True):
+                line[0].set_ylabel(label)
+            for axes in self.axes[-1]:
+                axes.set_xlabel(across)
+
+    def at(self, row: int, column: int) -> Axes:
+        """One of the charts."""
+        axes: Axes = self.axes[row][column]
+        return axes
+
+    def done(self) -> Figure:
+        """The figure, with one legend for all charts."""
+        found: dict[str, Artist] = {}
+        for axes in self.axes.flat:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                found.setdefault(label, handle)
+        if found:
+            with mpl.rc_context(_STYLE):
+                self.figure.legend(
+                    list(found.values()),
+                    list(found),
+                    loc="outside upper center",
+                    ncols=min(len(found), 5 if len(self.axes[0]) > 1 else 3),
+                )
+        return self.figure
+
+
+def plot(
+    axes: Axes,
+    x: Iterable[float],
+    y: Iterable[float],
+    policy: str,
+    *,
+    line: str = "-",
+    label: str | None = None,
+) -> None:
+    """A line with a marker at each of its few points."""
+    axes.plot(
+        list(x), list(y), line,
+        color=COLOURS[policy], marker=MARKERS[policy], label=label or NAMES[policy],
+    )  # fmt: skip
+
+
+def over_time(
+    columns: Mapping[str, Mapping[str, Run]],
+    *,
+    target: float | None,
+    marks: Sequence[float] = (),
+    with_k: bool = True,
+) -> Figure:
+    """K and recall over time: a column for each recording, in it a line for each named run.
+
+    Parameters
+    ----------
+    columns
+        Title of each column, and its runs by name. Policies keep their colour.
+    target
+        Recall asked for, drawn as a line.
+    marks
+        Minutes at which something happens.
+    with_k
+        Show K above recall.
+    """
+    rows = ["K (s)", "recall"] if with_k else ["recall"]
+    grid = Grid(list(columns), rows, "time (min)")
+    for column, runs in enumerate(columns.values()):
+        for number, (name, run) in enumerate(runs.items()):
+            colour = COLOURS.get(name, _OTHER_COLOURS[number % len(_OTHER_COLOURS)])
+            style: dict[str, Any] = {"color": colour, "label": NAMES.get(name, name)}
+            series = [run.k_over_time()] if with_k else []
+            for row, (minutes, values) in enumerate([*series, run.recall_over_time()]):
+                grid.at(row, column).step(minutes, values, where="post", linewidth=1.1, **style)
+        for row in range(len(rows)):
+            for mark in marks:
+                grid.at(row, column).axvline(mark, color="#999999", linestyle=":", linewidth=1)
+        if with_k:
+            from_zero_in_powers(grid.at(0, column))
+        if target is not None:
+            grid.at(-1, column).axhline(
+                target, color="#555555", linestyle="--", linewidth=0.9, label=f"Γ = {target:g}"
+            )
+    return grid.done()
+
+
+def from_zero_in_powers(axes: Axes) -> None:
+    """K as a vertical axis that shows 0, and 0.1 s to tens of seconds in equal steps."""
+    axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_yticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
+    axes.set_ylim(0, 40)
+
+
+def sweep(
+    columns: Mapping[str, Callable[[str, float], tuple[Run, float]]],
+    *,
+    policies: Sequence[str],
+    values: Sequence[float],
+    across: str,
+    log: bool = False,
+    reference: Mapping[str, Run] | None = None,
+) -> Figure:
+    """Mean K and fulfilment over a parameter, a line for each policy.
+
+    Parameters
+    ----------
+    columns
+        Title of each column, and what finds the run of a policy and value, with its target.
+    policies
+        The lines.
+    values
+        Of the parameter; shown evenly spaced unless ``log``.
+    across
+        What the parameter is called.
+    log
+        Show the values on a logarithmic scale.
+    reference
+        For each column a run without target whose mean K is drawn as a horizontal line.
+    """
+    grid = Grid(list(columns), ["mean K (s)", "Φ(Γ) (%)", "Φ(.99 Γ) (%)"], across)
+    places = list(values) if log else list(range(len(values)))
+    for column, (title, find) in enumerate(columns.items()):
+        for policy in policies:
+            found = [find(policy, value) for value in values]
+            plot(grid.at(0, column), places, [run.mean_k for run, _ in found], policy)
+            for row, share in ((1, 1.0), (2, 0.99)):
+                phi = [100 * run.phi(target, share=share) for run, target in found]
+                plot(grid.at(row, column), places, phi, policy)
+        if reference is not None:
+            grid.at(0, column).axhline(
+                reference[title].mean_k, color=COLOURS["max"], linestyle="--", linewidth=1,
+                label=NAMES["max"],
+            )  # fmt: skip
+        grid.at(0, column).set_ylim(bottom=0)
+        for row in (1, 2):
+            grid.at(row, column).set_ylim(-4, 104)
+        axes = grid.at(2, column)
+        if log:
+            axes.set_xscale("log")
+        axes.set_xticks(places, [f"{value:g}" for value in values])
+        axes.minorticks_off()
+    return grid.done()
+
+
+def worded(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a file, ``"svg"`` or ``"png"``."""
+    content = BytesIO()
+    with mpl.rc_context(_STYLE):
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(content, format=kind, dpi=144, metadata=metadata)
+    return content.getvalue()

@@ -1,0 +1,141 @@
+"""Pages of figures, tables and words: as one HTML file that needs no other, or as Markdown."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from html import escape
+
+_CSS = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff;
+       max-width: 1080px; margin: 2rem auto; padding: 0 1rem; }
+h1 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ddd; padding-top: 1rem; }
+nav ul { columns: 2; padding-left: 1.2rem; } a { color: #0a58a6; }
+figure { margin: 1rem 0; overflow-x: auto; } figure img { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 14px; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #e2e2e2; }
+th { border-bottom: 2px solid #888; }
+th:first-child, td:first-child { text-align: left; }
+table.words td, table.words th { text-align: left; vertical-align: top; }
+.label { background: #fff3cd; border-left: 4px solid #e0a800; padding: .5rem 1rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; ``words`` if they hold sentences and not numbers."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page.
+
+    Parameters
+    ----------
+    name
+        Of its figure's file, and of the place in the page.
+    title, text
+        What it is, and paragraphs about it.
+    svg, png
+        The figure, if it has one.
+    table
+        Numbers, if any.
+    notes
+        Said below figure and table, as a list.
+    """
+
+    name: str
+    title: str
+    text: tuple[str, ...] = ()
+    svg: bytes | None = None
+    png: bytes | None = None
+    table: Table | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: what it is, how far it may be trusted, and its parts."""
+
+    title: str
+    label: str
+    text: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def as_html(page: Page) -> str:
+    """One file with everything in it."""
+    contents = "\n".join(
+        f'<li><a href="#{section.name}">{escape(section.title)}</a></li>'
+        for section in page.sections
+    )
+    parts = [
+        "<!doctype html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(page.title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_CSS}</style></head><body>",
+        f"<h1>{escape(page.title)}</h1>",
+        f'<p class="label">{escape(page.label)}</p>' if page.label else "",
+        *(f"<p>{escape(text)}</p>" for text in page.text),
+        f"<nav><ul>\n{contents}\n</ul></nav>",
+        *(_html_section(section) for section in page.sections),
+        "</body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _html_section(section: Section) -> str:
+    parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>']
+    parts += [f"<p>{escape(text)}</p>" for text in section.text]
+    if section.svg is not None:
+        # As an image of its own, so that names inside one figure do not meet those of another.
+        data = base64.b64encode(section.svg).decode("ascii")
+        source = f"data:image/svg+xml;base64,{data}"
+        parts.append(f'<figure><img alt="{escape(section.title)}" src="{source}"></figure>')
+    if section.table is not None:
+        parts.append(_html_table(section.table))
+    if section.notes:
+        notes = "".join(f"<li>{escape(note)}</li>" for note in section.notes)
+        parts.append(f"<ul>{notes}</ul>")
+    return "\n".join(parts)
+
+
+def _html_table(table: Table) -> str:
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    kind = ' class="words"' if table.words else ""
+    body = "\n".join(row(cells, "td") for cells in table.rows)
+    return f'<div class="scroll"><table{kind}>\n{row(table.header, "th")}\n{body}\n</table></div>'
+
+
+def as_markdown(page: Page, *, figures: str) -> str:
+    """Text for a repository; figures lie beside it in the folder ``figures``."""
+    parts = [f"# {page.title}"]
+    if page.label:
+        parts.append(f"> {page.label}")
+    parts += page.text
+    for section in page.sections:
+        parts.append(f"## {section.title}")
+        parts += section.text
+        if section.svg is not None:
+            parts.append(f"![{section.title}]({figures}/{section.name}.svg)")
+        if section.table is not None:
+            parts.append(_markdown_table(section.table))
+        if section.notes:
+            parts.append("\n".join(f"- {note}" for note in section.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    def row(cells: tuple[str, ...]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    side = "---" if table.words else "---:"
+    rule = ("---", *([side] * (len(table.header) - 1)))
+    return "\n".join([row(table.header), row(rule), *(row(cells) for cells in table.rows)])
