@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
 from recalljoin.spark import cell as cell_module
+from recalljoin.spark import tuple_cell
 from recalljoin.spark.cell import CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recalljoin.query import BoundQuery
+    from recalljoin.spark.adaptation import PolicyPlan
 
 TICKS = EngineSettings(arrival="tick", granularity=1)
 
@@ -63,6 +65,7 @@ class LocalJoin:
         idle_after: int | None = None,
         identity: str = '{"query": "the same"}',
         named_hot: Hot = NOT_HOT,
+        policy: PolicyPlan | None = None,
     ) -> None:
         grid = make_grid(query, n_cells)
         self.plan = CellPlan(
@@ -72,11 +75,12 @@ class LocalJoin:
             identity=identity,
             log=ControlLog(str(folder)),
             period=100,
-            granularity=1,
+            granularity=settings.granularity or 1,
             bucket=1,
             idle_after=idle_after,
             late_rows=True,
             named_hot=named_hot,
+            policy=policy,
         )
         self.stores = [DictStore() for _ in range(grid.n_cells)]
         self.n_batches = 0
@@ -94,8 +98,9 @@ class LocalJoin:
         ``forget`` makes the cells come back from their state, as in a new worker.
         """
         if forget:
-            for key in [key for key in cell_module._MEMORY if key[0] == self.plan.run]:
-                del cell_module._MEMORY[key]
+            for memory in (cell_module._MEMORY, tuple_cell._MEMORY):
+                for key in [key for key in memory if key[0] == self.plan.run]:
+                    del memory[key]
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot

@@ -31,6 +31,7 @@ from recalljoin.spark.moving import hand_over, take_over
 from recalljoin.spark.owned import Owned
 from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver, to_bytes
 from recalljoin.spark.report import Report
+from recalljoin.spark.tuple_cell import run_tuples
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.query import BoundQuery
+    from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.cells import Grid, Layout
     from recalljoin.spark.control_log import ControlLog
 
@@ -66,6 +68,8 @@ class CellPlan:
     """Milliseconds without a tuple after which a stream holds the others back no longer."""
     late_rows: bool = False
     """Leave late tuples in the control log."""
+    policy: PolicyPlan | None = None
+    """What chooses K where tuples arrive one by one; the control source does where they do not."""
     named_hot: Hot = NOT_HOT
     """Keys the user says are hot; others may be found to be."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -104,6 +108,9 @@ def run_batch(
 
     State and control log are written when the last blob has been taken.
     """
+    if plan.policy is not None:
+        report = yield from run_tuples(plan, plan.policy, parcels, store, batch=batch)
+        return report
     watch = _Watch()
     query = plan.query
     delivery = deliver(query, parcels)

@@ -95,15 +95,26 @@ def read_meta(store: Store, identity: str, m: int) -> Meta:
     if content is None:
         return Meta(identity, [NEVER] * m, seen_at=[None] * m)
     values = json.loads(content)
-    if values.get("layout") != LAYOUT:
-        message = (
-            f"the checkpoint's state has layout {values.get('layout')}, this release reads "
-            f"layout {LAYOUT}; go on with the release that wrote it, or start with a new checkpoint"
-        )
-        raise StateVersionError(message)
+    check_layout(values.get("layout"), LAYOUT)
     check_identity(values["identity"], identity)
     values["chunks"] = [(number, last) for number, last in values["chunks"]]
     return Meta(**values)
+
+
+def check_layout(written: int | None, now: int) -> None:
+    """Refuse to read what another release has written differently.
+
+    Raises
+    ------
+    StateVersionError
+        When the state has a layout this release cannot read.
+    """
+    if written != now:
+        message = (
+            f"the checkpoint's state has layout {written}, this release reads layout {now}; go on "
+            "with the release that wrote it, or start with a new checkpoint"
+        )
+        raise StateVersionError(message)
 
 
 def check_identity(written: str, now: str) -> None:

@@ -141,10 +141,10 @@ def _joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings
         raise InvalidSetting(message)
     recorded = [each.name for each in query.streams if each.arrival is not None]
     if all(streaming.values()):
-        if recorded:
+        if recorded and settings.arrival != "tuple":
             message = (
                 f"stream {_listed(recorded)} is a streaming DataFrame and arrives when it arrives; "
-                "`arrival` is for recorded data"
+                "its column `arrival` is for recorded data, or for arrival='tuple'"
             )
             raise InvalidSetting(message)
         return _streaming(query, by_stream, settings, spark)
@@ -173,7 +173,7 @@ def _streaming(
     control = plan.control(flush=settings.flush).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        chosen = _chosen(frames[stream.name], needed_schema(plan.query, s).names)
+        chosen = _chosen(frames[stream.name], needed_schema(plan.cells.query, s).names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
@@ -203,6 +203,9 @@ def _replayed(
     arrivals = {stream.name: str(stream.arrival) for stream in plan.query.streams}
     first = first_arrival(frames.values(), (arrivals[name] for name in frames)) or 0
     length = nanoseconds(settings.tick, name="tick")
+    if settings.arrival == "tuple":
+        # Nothing depends on how they are cut then, so cut few.
+        length *= 50
     if length < 1_000_000:
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
         raise InvalidSetting(message)
@@ -216,7 +219,7 @@ def _replayed(
             first=first,
             length=in_unit(length, "us" if pt.is_timestamp(kind) else settings.time_unit),
         )
-        names = dict.fromkeys([*needed_schema(plan.query, s).names, arrival])
+        names = dict.fromkeys([*needed_schema(plan.cells.query, s).names, arrival])
         packed = _chosen(frames[stream.name], list(names)).mapInArrow(packing, TICKED_DDL)
         parcels = packed if parcels is None else parcels.unionAll(packed)
     assert parcels is not None

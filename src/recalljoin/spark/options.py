@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]
 """How hot keys are dealt with."""
 
+Arrival = Literal["tick", "tuple"]
+
 METRICS = "recalljoin"
 """Name of the metrics in the query's own progress."""
 
@@ -23,6 +25,7 @@ class RunOptions(TypedDict, total=False):
     k: DurationLike | None
     policy: PolicyChoice | None
     policy_options: Mapping[str, Any] | None
+    arrival: Arrival
     cells: int | None
     groups: int | None
     control_log: str | None
@@ -49,6 +52,11 @@ class RunSettings:
         What chooses the slack for a recall: a policy's name, or a function that makes one.
     policy_options
         What only that policy has, such as ``share``, ``memory`` and ``z`` of ``"slack"``.
+    arrival
+        ``"tick"``: all tuples of a micro-batch are there at once, over any number of cells.
+        ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
+        ``arrival`` columns (in step without), within one cell; K is adapted inside a batch, at
+        the end of every interval.
     cells
         Operator instances the work is divided over; by default as many as there are cores.
     groups
@@ -76,6 +84,7 @@ class RunSettings:
         asked for, and as long as the largest window if not.
     tick
         Of recorded arrivals: rows that arrive within this time of each other arrive together.
+        Where tuples arrive one by one, nothing depends on it.
     name
         Of the metrics in the query's own progress; two joins in one query need two.
     time_unit
@@ -85,6 +94,7 @@ class RunSettings:
     k: DurationLike | None = None
     policy: PolicyChoice | None = None
     policy_options: Mapping[str, Any] | None = None
+    arrival: Arrival = "tick"
     cells: int | None = None
     groups: int | None = None
     control_log: str | None = None

@@ -274,6 +274,8 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     expressions += [output.expression for output in query.select or ()]
     names = {c.name for expression in expressions for c in columns(expression) if c.stream == s}
     names.add(stream.time)
+    if stream.arrival is not None:
+        names.add(stream.arrival)
     return pa.schema([f for f in stream.schema if f.name in names])
 
 

@@ -116,6 +116,9 @@ def plan_join(
     if groups < 1:
         message = f"`groups` must be 1 or more, got {groups!r}"
         raise InvalidSetting(message)
+    by_tuple = _arrives_by_tuple(settings)
+    if by_tuple:
+        n_cells = 1
     grid = make_grid(bound, n_cells if settings.cells is None else settings.cells)
     layout = Layout(grid, min(groups, grid.n_cells))
     idle_after = None
@@ -129,25 +132,54 @@ def plan_join(
         retention = max(target.period, *target.windows)
     named_hot = hot_of(bound, settings.hot_keys)
     cells = CellPlan(
-        # The target may change while a checkpoint is in use; cells have no need to know it.
-        query=replace(bound, quality=None),
+        query=_for_cells(bound, by_tuple=by_tuple),
         layout=layout,
         settings=EngineSettings(
-            arrival="tick",
+            arrival=settings.arrival,
             granularity=target.granularity if policy.make().uses_slack else 0,
             retention=retention,
         ),
-        identity=identity_of(bound, layout, named_hot),
+        identity=identity_of(bound, layout, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
         granularity=target.granularity,
         bucket=max(target.granularity, target.period // _BUCKETS_IN_PERIOD),
         idle_after=idle_after,
         late_rows=settings.late_rows,
+        policy=policy if by_tuple else None,
         named_hot=named_hot,
     )
+    if by_tuple:
+        # What the offsets say of K means nothing then.
+        policy = PolicyPlan(target, "none")
     finds = settings.hot_keys == "auto" and can_split(grid)
     return JoinPlan(bound, cells, policy, finds)
+
+
+def _arrives_by_tuple(settings: RunSettings) -> bool:
+    if settings.arrival not in ("tick", "tuple"):
+        message = f"`arrival` must be 'tick' or 'tuple', got {settings.arrival!r}"
+        raise InvalidSetting(message)
+    if settings.arrival == "tick":
+        return False
+    if settings.cells not in (None, 1):
+        message = (
+            "tuples that arrive one by one are joined by one operator instance: `cells` must be 1 "
+            f"with arrival='tuple', got {settings.cells!r}; use arrival='tick' for many cells"
+        )
+        raise InvalidSetting(message)
+    for name, is_set in (("idle_after", settings.idle_after), ("late_rows", settings.late_rows)):
+        if is_set:
+            message = f"`{name}` is there with arrival='tick' only"
+            raise InvalidSetting(message)
+    return True
+
+
+def _for_cells(bound: BoundQuery, *, by_tuple: bool) -> BoundQuery:
+    # The target may change while a checkpoint is in use; cells have no need to know it. Nor have
+    # they of arrivals, unless these tell the order of tuples.
+    streams = bound.streams if by_tuple else tuple(replace(s, arrival=None) for s in bound.streams)
+    return replace(bound, quality=None, streams=streams)
 
 
 def _units(length: DurationLike, name: str, bound: BoundQuery) -> int:
@@ -193,7 +225,9 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
     return hot
 
 
-def identity_of(bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT) -> str:
+def identity_of(
+    bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT, arrival: str = "tick"
+) -> str:
     """What must stay the same while a checkpoint is in use, as JSON."""
     streams = {
         stream.name: f"window {stream.window} {bound.unit}, time {stream.time}"
@@ -213,5 +247,6 @@ def identity_of(bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT) -> 
             "cells": list(layout.grid.shares),
             "groups": layout.n_groups,
             "hot_keys": named_hot.keys,
+            "arrival": arrival,
         }
     )

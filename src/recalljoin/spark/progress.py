@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         ("batch", pa.int64()),
         ("planned", pa.timestamp("us", "UTC")),
         ("k", pa.int64()),
+        ("ks", pa.list_(pa.int64())),
         ("watermark", pa.int64()),
         ("base_time", pa.int64()),
         ("recall", pa.float64()),
@@ -59,8 +60,9 @@ def progress(spark: SparkSession, control_log: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        Slack, watermark, recall over the last period (of the newest results, provisional; and of
-        the newest that no late tuple can change), tuples arrived, late and refused (by reason),
+        Slack (and where it changes inside a batch, all it was in turn), watermark, recall over the
+        last period (of the newest results, provisional; and of the newest that no late tuple can
+        change), tuples arrived, late and refused (by reason),
         results produced and lost, each in the batch and in total; tuples buffered and kept;
         ``replication``, copies made of a tuple; ``busiest``, how many times the work of a mean cell
         the busiest one had, in tuples and results; cells ``restored`` from state; time by stage in
@@ -109,6 +111,7 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "batch": report.batch,
             "planned": report.clock * 1000 if report.clock else None,
             "k": report.k,
+            "ks": [k for _, k in report.adaptations],
             "watermark": _known(report.watermark),
             "base_time": _known(report.base_time),
             "recall": meter.measure().recall,

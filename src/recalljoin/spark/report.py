@@ -61,6 +61,8 @@ class Report:
     """Cells that were rebuilt from state, their memory being elsewhere or gone."""
     profile: Profile
     """What the policy learns from."""
+    adaptations: tuple[tuple[int, int], ...] = ()
+    """Where K changes inside a batch: the time it was adapted, and to what."""
     heavy: tuple[Heavy, ...] = ()
     """Keys that many tuples have, as every cell hears of them."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Report:
         content: dict[str, Any] = json.loads(text)
         for name in ("streams", "local_times", "n_arrived", "refused"):
             content[name] = tuple(content[name])
+        content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)
@@ -119,6 +122,7 @@ def merged(reports: Iterable[Report]) -> Report:
         n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
+        adaptations=first.adaptations,
         heavy=first.heavy,
         seconds=seconds,
     )

@@ -1,0 +1,315 @@
+"""The one cell of a join in which tuples arrive one by one, as in the paper.
+
+Here K changes inside a batch, at the end of every adaptation interval, so the policy lives in the
+cell. What is kept in Spark's state is a *log*: a snapshot of the operator instance, and behind it
+the tuples of every batch since, with the K each of them met. Batches append to it; when they have
+outgrown the snapshot, a new one takes the place of all. So the work of a batch is in proportion to
+its tuples, and an instance is rebuilt by letting the tuples since the snapshot arrive once more.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
+from recalljoin.quality.replay import adaptation_points
+from recalljoin.quality.arrived import follow_tuples
+from recalljoin.quality.policy import ArrivalPolicy
+from recalljoin.quality.profile import Profile, profile_of
+from recalljoin.spark.cell_state import check_identity, check_layout
+from recalljoin.spark.packing import deliver, table_of, to_bytes
+from recalljoin.spark.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from recalljoin.engine import Arrivals, Step
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.policy import BufferSizePolicy
+    from recalljoin.spark.adaptation import PolicyPlan
+    from recalljoin.spark.cell import CellPlan
+    from recalljoin.spark.cell_state import Bodies, Store
+
+LAYOUT = 2
+SMALLEST_SNAPSHOT = 1 << 20
+"""Bytes of tuples that are always worth keeping before a new snapshot is written."""
+PIECE = 1 << 26
+"""Largest state value, in bytes."""
+
+
+@dataclass
+class Meta:
+    """The small part of the state, rewritten with every batch."""
+
+    identity: str
+    token: str = ""
+    """Names this very state; empty before the first batch."""
+    snapshot: list[int] = field(default_factory=list)
+    """State values that hold the snapshot, if there is one."""
+    snapshot_bytes: int = 0
+    batches: list[int] = field(default_factory=list)
+    """State values of the batches since."""
+    batch_bytes: int = 0
+    next_value: int = 0
+    clock: int = 0
+    start: int | None = None
+    """Timestamp of the first tuple: intervals are counted from here."""
+    policy: dict[str, Any] = field(default_factory=dict)
+    """Name and memory of the policy."""
+    interval: dict[str, Any] | None = None
+    """What the adaptation interval has shown so far, if a batch ended within it."""
+    layout: int = LAYOUT
+
+
+class _Instance(NamedTuple):
+    pipeline: Pipeline
+    policy: BufferSizePolicy
+
+
+_MEMORY: OrderedDict[tuple[str, str], _Instance] = OrderedDict()
+
+
+def run_tuples(
+    plan: CellPlan,
+    policy_plan: PolicyPlan,
+    parcels: Iterable[tuple[str, bytes | None]],
+    store: Store,
+    *,
+    batch: int,
+) -> Generator[bytes, None, Report]:
+    """Let the cell take in one batch: yields blobs of results, returns its report."""
+    began = time.perf_counter()
+    query = plan.query
+    delivery = deliver(query, parcels)
+    meta = _read_meta(store, plan.identity)
+    instance = _MEMORY.pop((plan.run, meta.token), None)
+    restored = instance is None and meta.token != ""
+    if instance is None:
+        instance = _restored(plan, policy_plan, store, meta)
+    pipeline, policy = instance
+    decoded = time.perf_counter()
+    if delivery.control is not None:
+        meta.clock = delivery.control.clock
+    tables = {s.name: t for s, t in zip(query.streams, delivery.tables, strict=True)}
+    run = _Run(plan, policy_plan, meta, pipeline, policy)
+    if delivery.control is not None and delivery.control.flush and not delivery.has_data:
+        yield from run.flush()
+    else:
+        yield from run.push(arrivals_of(query, tables))
+    joined = time.perf_counter()
+    _append(store, meta, instance, delivery.bodies, run.slacks)
+    _MEMORY[plan.run, meta.token] = instance
+    while len(_MEMORY) > 8:
+        _MEMORY.popitem(last=False)
+    report = Report(
+        batch=batch,
+        cell=0,
+        n_cells=1,
+        streams=tuple(stream.name for stream in query.streams),
+        unit=query.unit,
+        period=plan.period,
+        reach=max(stream.window for stream in query.streams),
+        retention=pipeline.retention,
+        k=policy.k,
+        clock=meta.clock,
+        watermark=pipeline.join_time,
+        base_time=pipeline.base_time,
+        local_times=tuple(int(t) for t in pipeline.local_times),
+        has_data=delivery.has_data,
+        n_arrived=tuple(delivery.n_arrived),
+        refused=tuple(delivery.refused),
+        n_buffered=pipeline.n_buffered,
+        n_kept=pipeline.n_kept,
+        n_delivered=sum(delivery.n_arrived),
+        n_busiest=sum(delivery.n_arrived) + run.total.n_produced + run.total.n_lost,
+        n_restored=int(restored),
+        profile=run.total,
+        adaptations=tuple(run.adaptations),
+        seconds={
+            "route": delivery.route_seconds,
+            "restore": decoded - began,
+            "join": joined - decoded,
+            "state": time.perf_counter() - joined,
+        },
+    )
+    if plan.log is not None:
+        for s, stream in enumerate(query.streams):
+            for number, rows in enumerate(delivery.refused_rows[s]):
+                plan.log.write_rows("refused", stream.name, batch, number, rows)
+        plan.log.write_report(report)
+    return report
+
+
+class _Run:
+    """One batch on its way through the instance."""
+
+    def __init__(
+        self,
+        plan: CellPlan,
+        policy_plan: PolicyPlan,
+        meta: Meta,
+        pipeline: Pipeline,
+        policy: BufferSizePolicy,
+    ) -> None:
+        self.plan, self.meta, self.pipeline, self.policy = plan, meta, pipeline, policy
+        self.adaptation_interval = policy_plan.settings.interval
+        self.total = Profile.empty(pipeline.m, granularity=plan.granularity, bucket=plan.bucket)
+        self.slacks: list[tuple[int, int]] = []
+        """How many tuples in a row met which K."""
+        self.adaptations: list[tuple[int, int]] = []
+        """When K was adapted, by the fastest stream's time, and to what."""
+
+    def push(self, arrivals: Arrivals) -> Generator[bytes, None, None]:
+        if not len(arrivals):
+            return
+        meta = self.meta
+        if meta.start is None:
+            meta.start = int(arrivals.ts[0])
+        local = self.pipeline.local_times
+        arrived, clocks = follow_tuples(arrivals.stream, arrivals.ts, before=local)
+        # The clock before the batch tells which boundaries were reached earlier.
+        latest = np.concatenate(([max(int(local.max()), meta.start)], clocks.latest))
+        points = adaptation_points(latest, start=meta.start, interval=self.adaptation_interval) - 1
+        begin = 0
+        for end in [*points[points > 0].tolist(), len(arrivals)]:
+            if end == begin:
+                continue
+            part = slice(begin, end)
+            k = self._slack(arrived.delay[part])
+            step = yield from self._encoded(self.pipeline.push(arrivals.slice(begin, end), k=k))
+            profile = profile_of(
+                step,
+                arrived.take(part),
+                granularity=self.plan.granularity,
+                before=local,
+                bucket=self.plan.bucket,
+            )
+            local = clocks.local[:, end - 1]
+            self.total += profile
+            if meta.interval is not None:
+                profile += Profile.from_json(meta.interval)
+            if end in points:
+                self.policy.observe(profile)
+                self.policy.adapt()
+                self.adaptations.append((int(clocks.latest[end - 1]), self.policy.k))
+                meta.interval = None
+            else:
+                meta.interval = profile.to_json()
+            begin = end
+
+    def flush(self) -> Generator[bytes, None, None]:
+        step = yield from self._encoded(self.pipeline.flush())
+        none = np.empty(0, dtype=np.int64)
+        arrived, _ = follow_tuples(none.astype(np.int8), none, before=self.pipeline.local_times)
+        self.total += profile_of(
+            step,
+            arrived,
+            granularity=self.plan.granularity,
+            before=self.pipeline.local_times,
+            bucket=self.plan.bucket,
+        )
+
+    def _slack(self, delay: Int64s) -> Int64s:
+        if isinstance(self.policy, ArrivalPolicy):
+            k = self.policy.arrive(delay)
+        else:
+            k = np.full(len(delay), self.policy.k)
+        firsts = np.flatnonzero(np.diff(k, prepend=-1))
+        lengths = np.diff(firsts, append=len(k))
+        self.slacks += zip(lengths.tolist(), k[firsts].tolist(), strict=True)
+        return k
+
+    def _encoded(self, steps: Generator[Any, None, Step]) -> Generator[bytes, None, Step]:
+        while True:
+            try:
+                results = next(steps)
+            except StopIteration as end:
+                step: Step = end.value
+                return step
+            yield to_bytes(results)
+
+
+def _read_meta(store: Store, identity: str) -> Meta:
+    content = store.read_meta()
+    if content is None:
+        return Meta(identity)
+    values = json.loads(content)
+    check_layout(values.get("layout"), LAYOUT)
+    check_identity(values["identity"], identity)
+    return Meta(**values)
+
+
+def _append(
+    store: Store,
+    meta: Meta,
+    instance: _Instance,
+    bodies: Bodies,
+    slacks: list[tuple[int, int]],
+) -> None:
+    """Add a batch to the log, or begin a new log with a snapshot."""
+    pipeline, policy = instance
+    lengths = [[len(body) for body in parts] for parts in bodies]
+    head = json.dumps({"lengths": lengths, "slacks": slacks}).encode()
+    content = b"".join((struct.pack("<q", len(head)), head, *(b for part in bodies for b in part)))
+    is_flushed = not any(map(len, bodies)) and not slacks and pipeline.n_buffered == 0
+    meta.batch_bytes += len(content)
+    if meta.batch_bytes > max(SMALLEST_SNAPSHOT, meta.snapshot_bytes) or is_flushed:
+        written = snapshot(pipeline).to_pybytes()
+        for number in (*meta.snapshot, *meta.batches):
+            store.drop_chunk(number)
+        meta.snapshot, meta.batches = [], []
+        meta.snapshot_bytes, meta.batch_bytes = len(written), 0
+        for begin in range(0, len(written), PIECE):
+            meta.snapshot.append(_write(store, meta, written[begin : begin + PIECE]))
+    elif slacks:
+        meta.batches.append(_write(store, meta, content))
+    meta.policy = {"name": policy.name, "state": policy.snapshot()}
+    meta.token = uuid.uuid4().hex
+    store.write_meta(json.dumps(asdict(meta)))
+
+
+def _write(store: Store, meta: Meta, content: bytes) -> int:
+    number = meta.next_value
+    store.write_chunk(number, content)
+    meta.next_value += 1
+    return number
+
+
+def _restored(plan: CellPlan, policy_plan: PolicyPlan, store: Store, meta: Meta) -> _Instance:
+    """The instance whose state this is."""
+    pipeline = Pipeline(plan.query, plan.settings)
+    if meta.snapshot:
+        written = b"".join(store.read_chunk(number) for number in meta.snapshot)
+        pipeline = restore(plan.query, written, plan.settings)
+    for number in meta.batches:
+        arrivals, k = _decode(plan, store.read_chunk(number))
+        # Its results have gone out before.
+        drain(pipeline.push(arrivals, k=k))
+    policy = policy_plan.make()
+    if meta.policy and meta.policy["name"] == policy.name:
+        policy.restore(meta.policy["state"])
+    return _Instance(pipeline, policy)
+
+
+def _decode(plan: CellPlan, content: bytes) -> tuple[Arrivals, Int64s]:
+    (size,) = struct.unpack_from("<q", content)
+    head = json.loads(content[8 : 8 + size])
+    view = memoryview(content)
+    at = 8 + size
+    tables = {}
+    for s, lengths in enumerate(head["lengths"]):
+        parts = []
+        for length in lengths:
+            parts.append(view[at : at + length])
+            at += length
+        tables[plan.query.streams[s].name] = table_of(plan.query, s, parts)
+    lengths_of_k, slacks = np.array(head["slacks"], dtype=np.int64).reshape(-1, 2).T
+    return arrivals_of(plan.query, tables), np.repeat(slacks, lengths_of_k)
