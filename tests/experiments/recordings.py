@@ -50,8 +50,9 @@ def write(
     files = {}
     for name, table in tables.items():
         path = folder / f"{name}.{suffix}"
-        if suffix == "csv":
-            pyarrow.csv.write_csv(table, path)
+        if suffix in ("csv", "tsv"):
+            options = pyarrow.csv.WriteOptions(delimiter="," if suffix == "csv" else "\t")
+            pyarrow.csv.write_csv(table, path, options)
         else:
             pyarrow.parquet.write_table(table, path)
         files[name] = str(path)

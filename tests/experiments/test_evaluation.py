@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,7 @@ def test_with_several_cells_k_adapts_once_in_a_micro_batch(recording: Recording)
 
 
 @pytest.mark.parametrize(
-    "kind", ["csv", "csv of timestamps", "us", "ns", "arrival alone", "frames"]
+    "kind", ["csv", "tsv", "csv of timestamps", "us", "ns", "arrival alone", "frames"]
 )
 def test_inputs_of_any_kind_give_the_same(
     spark: SparkSession,
@@ -140,8 +141,8 @@ def test_inputs_of_any_kind_give_the_same(
 
     setup = Setup(policy="slack", recall=0.9, **SHORT)
     inputs: Any
-    if kind == "csv":
-        inputs = write(tables, tmp_path, suffix="csv")
+    if kind in ("csv", "tsv"):
+        inputs = write(tables, tmp_path, suffix=kind)
     elif kind == "frames":
         inputs = {name: spark.createDataFrame(table) for name, table in tables.items()}
     else:
@@ -239,7 +240,7 @@ def test_positions_order_arrivals_but_tell_no_time(
     assert found.pop("latency_ms") != expected.pop("latency_ms")
     assert found == expected
     ticks = Setup(policy="none", arrival_mode="tick")
-    with pytest.raises(InvalidSetting, match="but `arrival` counts positions"):
+    with pytest.raises(InvalidSetting, match="but `arrival` counts positions: it is 1, 2, 3"):
         evaluate(QUERY, files, ticks, spark=spark, arrival="seq")
 
 
@@ -288,6 +289,28 @@ def test_the_target_of_the_query_holds_where_the_setup_leaves_it_open(recording:
     assert with_target.evaluate(Setup(policy="none")).target == 0.8
     assert with_target.evaluate(Setup(policy="none")).period == 4000
     assert with_target.evaluate(Setup(policy="none", recall=0.7)).target == 0.7
+
+
+def test_several_threads_may_evaluate_at_once(recording: Recording) -> None:
+    from recalljoin.experiments import Setup
+
+    setups = [Setup(policy="fixed", k=k, **SHORT) for k in (0, 200, 400)]
+    with ThreadPoolExecutor(3) as pool:
+        together = [comparable(record) for record in pool.map(recording.evaluate, setups)]
+    assert together == [comparable(recording.evaluate(setup)) for setup in setups]
+    assert together[0]["produced"] < together[1]["produced"] < together[2]["produced"]
+
+
+def test_inputs_kept_in_memory_can_be_let_go(spark: SparkSession, recording: Recording) -> None:
+    from recalljoin.experiments import Setup, open_recording
+
+    frames = {n: spark.createDataFrame(t) for n, t in disordered(2).items()}
+    kept = open_recording(spark, QUERY, frames, keep=True)
+    assert kept.pieces.is_cached
+    assert kept.evaluate(Setup(policy="none")).n_tuples == 200
+    kept.close()
+    assert not kept.pieces.is_cached
+    assert not recording.pieces.is_cached
 
 
 def test_true_results_are_found_once_and_can_be_given(recording: Recording) -> None:

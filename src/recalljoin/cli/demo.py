@@ -153,5 +153,5 @@ def write_report(records: dict[str, RunRecord], folder: Path) -> Path | None:
     """The report of these runs, if there is what writes it."""
     if find_spec(_REPORT) is None:
         return None
-    path: Path = import_module(_REPORT).write_report(list(records.values()), folder)
+    path: Path = import_module(_REPORT).write_report(records, folder)
     return path

@@ -105,6 +105,10 @@ class Recording:
             self._truth = self._ask(task, n_roles=2, only=1)[1]
         return self._truth
 
+    def close(self) -> None:
+        """Let go of inputs that were kept in memory."""
+        self.pieces.unpersist()
+
     def _check(self, task: Task, output: str | Path | None) -> None:
         setup, query = task.setup, task.inputs.query
         setup.make_policy(query)
@@ -193,7 +197,7 @@ def open_recording(
         Column with the time or position of arrival, for all streams. By default ``arrival`` if
         every input has it; otherwise rows are taken as arriving in step, one of each input in turn.
     keep
-        Keep the inputs in memory, for many runs.
+        Keep the inputs in memory, for many runs, until :meth:`Recording.close` is called.
 
     Raises
     ------
