@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
-from recalljoin.spark import cell as cell_module
-from recalljoin.spark import tuple_cell
+from recalljoin.spark import cell, tuple_cell
 from recalljoin.spark.cell import CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
@@ -98,9 +97,8 @@ class LocalJoin:
         ``forget`` makes the cells come back from their state, as in a new worker.
         """
         if forget:
-            for memory in (cell_module._MEMORY, tuple_cell._MEMORY):
-                for key in [key for key in memory if key[0] == self.plan.run]:
-                    del memory[key]
+            cell.MEMORY.forget(self.plan.run)
+            tuple_cell.MEMORY.forget(self.plan.run)
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot

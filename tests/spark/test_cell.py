@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recalljoin.query import BoundQuery
+    from tests.reference.tick import TickRun
 
 
 def bound(case: Case) -> BoundQuery:
@@ -66,6 +67,15 @@ def places(results: list[pa.RecordBatch], names: list[str]) -> list[tuple[int, .
     ]
 
 
+def n_waiting(case: Case, expected: TickRun, n: int) -> int:
+    """Tuples that have arrived by tick ``n`` and were not released, late ones included."""
+    released = sum(
+        1 for r in expected.received if not r.late and r.e.ts <= expected.watermarks[n]
+        and r.e.origin.tick <= n
+    )  # fmt: skip
+    return sum(e.tick <= n for e in case.arrivals) - released
+
+
 @pytest.mark.parametrize("n_cells", [1, 2, 3, 8])
 @settings(max_examples=25)
 @given(drawn=scheduled(), n_tasks=st.integers(1, 3), forget=st.lists(st.booleans(), max_size=9))
@@ -97,12 +107,7 @@ def test_cells_produce_and_count_what_the_reference_does(
         )
         assert sum(report.n_arrived) == sum(table.num_rows for table in tables)
         assert report.profile.n_arrived == sum(report.n_arrived)
-        n_waiting = sum(e.tick <= n for e in case.arrivals) - totals["late"]
-        released = sum(
-            1 for r in expected.received if not r.late and r.e.ts <= expected.watermarks[n]
-            and r.e.origin.tick <= n
-        )  # fmt: skip
-        assert report.n_buffered == n_waiting - released
+        assert report.n_buffered == n_waiting(case, expected, n) - totals["late"]
     if ticks:
         results, report = join.batch([], control=Control(k=0, clock=99, flush=True))
         produced += places(results, case.names())

@@ -29,7 +29,7 @@ from recalljoin.spark.planning import hot_of
 from tests.reference.tick import run_ticks
 from tests.spark.local_cells import LocalJoin
 from tests.spark.test_cell import bound as bound_case
-from tests.spark.test_cell import places, tables_by_tick
+from tests.spark.test_cell import n_waiting, places, tables_by_tick
 from tests.strategies import Case, scheduled
 
 if TYPE_CHECKING:
@@ -135,12 +135,7 @@ def test_keys_that_become_hot_and_cold_change_no_result_and_no_count(  # noqa: P
         produced += places(results, case.names())
         assert report.profile.n_arrived == sum(report.n_arrived)
         totals.update(late=report.profile.n_late, lost=report.profile.n_lost)
-        n_waiting = sum(e.tick <= n for e in case.arrivals) - totals["late"]
-        released = sum(
-            1 for r in expected.received if not r.late and r.e.ts <= expected.watermarks[n]
-            and r.e.origin.tick <= n
-        )  # fmt: skip
-        assert report.n_buffered == n_waiting - released
+        assert report.n_buffered == n_waiting(case, expected, n) - totals["late"]
     if ticks:
         results, report = join.batch([], control=Control(k=0, clock=99, flush=True))
         produced += places(results, case.names())

@@ -2,16 +2,13 @@
 
     parcels -> deliver -> the engine's pipeline -> blobs of results, a report, one more chunk
 
-The pipeline itself stays in the memory of the Python worker. What is in Spark's state is enough to
-rebuild it, and a random *token* written there with every batch tells whether the one in memory is
-the one the state belongs to: after a failed attempt, a retry elsewhere or a restart it is not.
+The pipeline itself stays in the memory of the Python worker; what is in Spark's state is enough to
+rebuild it.
 """
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,9 +24,10 @@ from recalljoin.quality.profile import profile_of
 from recalljoin.spark.cell_state import Meta, Store, append, read_chunks, read_meta
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot import Version, can_split, version_after, version_at
+from recalljoin.spark.instances import Memory, Watch, encoded
 from recalljoin.spark.moving import hand_over, take_over
 from recalljoin.spark.owned import Owned
-from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver, to_bytes
+from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver
 from recalljoin.spark.report import Report
 from recalljoin.spark.tuple_cell import run_tuples
 
@@ -92,8 +90,7 @@ class _Instance(NamedTuple):
     owned: Owned
 
 
-_MEMORY: OrderedDict[tuple[str, str], _Instance] = OrderedDict()
-"""Instances of this worker, by run and token."""
+MEMORY: Memory[_Instance] = Memory(MOST_IN_MEMORY)
 
 
 def run_batch(
@@ -111,13 +108,12 @@ def run_batch(
     if plan.policy is not None:
         report = yield from run_tuples(plan, plan.policy, parcels, store, batch=batch)
         return report
-    watch = _Watch()
+    watch = Watch()
     query = plan.query
     delivery = deliver(query, parcels)
     watch.stop("decode")
     meta = read_meta(store, plan.identity, len(query.streams))
-    # Out of the memory while it changes: should the batch fail halfway, nobody may go on with it.
-    instance = _MEMORY.pop((plan.run, meta.token), None)
+    instance = MEMORY.take(plan.run, meta.token)
     versions = plan.hot_versions()
     hot = version_at(versions, batch)
     if hot.since != meta.placed_by["since"]:
@@ -133,7 +129,7 @@ def run_batch(
     first_rows = pipeline.n_arrived.copy()
     idle = _follow_clock(plan, meta, delivery)
     arrivals = _arrivals_of(query, delivery)
-    step = yield from _encoded(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
+    step = yield from encoded(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
     watch.stop("join")
 
     append(
@@ -149,9 +145,7 @@ def run_batch(
     after = version_after(versions, batch)
     if after is not None:
         hand_over(plan, cell, store, meta, after)
-    _MEMORY[plan.run, meta.token] = instance
-    while len(_MEMORY) > MOST_IN_MEMORY:
-        _MEMORY.popitem(last=False)
+    MEMORY.keep(plan.run, meta.token, instance)
     watch.stop("state")
 
     counted = [
@@ -221,35 +215,6 @@ def _restored(plan: CellPlan, cell: int, store: Store, meta: Meta) -> _Instance:
         for s, times in enumerate(stored.chunk.times):
             owned.append(s, len(times), stored.owned[s])
     return _Instance(rebuild(query, plan.settings, chunks, meta.clocks), owned)
-
-
-class _Watch:
-    """Time by stage; stages follow one another."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def stop(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
-        self._since = now
-
-
-def _encoded(
-    steps: Generator[pa.RecordBatch, None, Step], watch: _Watch
-) -> Generator[bytes, None, Step]:
-    while True:
-        try:
-            results = next(steps)
-        except StopIteration as end:
-            step: Step = end.value
-            return step
-        blob = to_bytes(results)
-        watch.stop("join")
-        yield blob
-        # Until it comes back here, Spark takes the blob and hands it on.
-        watch.stop("emit")
 
 
 def _follow_clock(plan: CellPlan, meta: Meta, delivery: Delivery) -> NDArray[np.bool_]:

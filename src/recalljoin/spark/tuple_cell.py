@@ -11,27 +11,26 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 import uuid
-from collections import OrderedDict
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
-from recalljoin.quality.replay import adaptation_points
 from recalljoin.quality.arrived import follow_tuples
 from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile, profile_of
+from recalljoin.quality.replay import adaptation_points
 from recalljoin.spark.cell_state import check_identity, check_layout
-from recalljoin.spark.packing import deliver, table_of, to_bytes
+from recalljoin.spark.instances import Memory, Watch, encoded
+from recalljoin.spark.packing import deliver, table_of
 from recalljoin.spark.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from recalljoin.engine import Arrivals, Step
+    from recalljoin.engine import Arrivals
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.policy import BufferSizePolicy
     from recalljoin.spark.adaptation import PolicyPlan
@@ -74,7 +73,7 @@ class _Instance(NamedTuple):
     policy: BufferSizePolicy
 
 
-_MEMORY: OrderedDict[tuple[str, str], _Instance] = OrderedDict()
+MEMORY: Memory[_Instance] = Memory(8)
 
 
 def run_tuples(
@@ -86,29 +85,28 @@ def run_tuples(
     batch: int,
 ) -> Generator[bytes, None, Report]:
     """Let the cell take in one batch: yields blobs of results, returns its report."""
-    began = time.perf_counter()
+    watch = Watch()
     query = plan.query
     delivery = deliver(query, parcels)
     meta = _read_meta(store, plan.identity)
-    instance = _MEMORY.pop((plan.run, meta.token), None)
+    instance = MEMORY.take(plan.run, meta.token)
     restored = instance is None and meta.token != ""
     if instance is None:
         instance = _restored(plan, policy_plan, store, meta)
     pipeline, policy = instance
-    decoded = time.perf_counter()
+    watch.stop("restore")
     if delivery.control is not None:
         meta.clock = delivery.control.clock
     tables = {s.name: t for s, t in zip(query.streams, delivery.tables, strict=True)}
-    run = _Run(plan, policy_plan, meta, pipeline, policy)
+    run = _Run(plan, policy_plan, meta, instance, watch)
     if delivery.control is not None and delivery.control.flush and not delivery.has_data:
         yield from run.flush()
     else:
         yield from run.push(arrivals_of(query, tables))
-    joined = time.perf_counter()
+    watch.stop("join")
     _append(store, meta, instance, delivery.bodies, run.slacks)
-    _MEMORY[plan.run, meta.token] = instance
-    while len(_MEMORY) > 8:
-        _MEMORY.popitem(last=False)
+    MEMORY.keep(plan.run, meta.token, instance)
+    watch.stop("state")
     report = Report(
         batch=batch,
         cell=0,
@@ -133,12 +131,7 @@ def run_tuples(
         n_restored=int(restored),
         profile=run.total,
         adaptations=tuple(run.adaptations),
-        seconds={
-            "route": delivery.route_seconds,
-            "restore": decoded - began,
-            "join": joined - decoded,
-            "state": time.perf_counter() - joined,
-        },
+        seconds={"route": delivery.route_seconds} | watch.seconds,
     )
     if plan.log is not None:
         for s, stream in enumerate(query.streams):
@@ -156,12 +149,15 @@ class _Run:
         plan: CellPlan,
         policy_plan: PolicyPlan,
         meta: Meta,
-        pipeline: Pipeline,
-        policy: BufferSizePolicy,
+        instance: _Instance,
+        watch: Watch,
     ) -> None:
-        self.plan, self.meta, self.pipeline, self.policy = plan, meta, pipeline, policy
+        self.plan, self.meta, self.watch = plan, meta, watch
+        self.pipeline, self.policy = instance
         self.adaptation_interval = policy_plan.settings.interval
-        self.total = Profile.empty(pipeline.m, granularity=plan.granularity, bucket=plan.bucket)
+        self.total = Profile.empty(
+            self.pipeline.m, granularity=plan.granularity, bucket=plan.bucket
+        )
         self.slacks: list[tuple[int, int]] = []
         """How many tuples in a row met which K."""
         self.adaptations: list[tuple[int, int]] = []
@@ -184,7 +180,9 @@ class _Run:
                 continue
             part = slice(begin, end)
             k = self._slack(arrived.delay[part])
-            step = yield from self._encoded(self.pipeline.push(arrivals.slice(begin, end), k=k))
+            step = yield from encoded(
+                self.pipeline.push(arrivals.slice(begin, end), k=k), self.watch
+            )
             profile = profile_of(
                 step,
                 arrived.take(part),
@@ -206,7 +204,7 @@ class _Run:
             begin = end
 
     def flush(self) -> Generator[bytes, None, None]:
-        step = yield from self._encoded(self.pipeline.flush())
+        step = yield from encoded(self.pipeline.flush(), self.watch)
         none = np.empty(0, dtype=np.int64)
         arrived, _ = follow_tuples(none.astype(np.int8), none, before=self.pipeline.local_times)
         self.total += profile_of(
@@ -226,15 +224,6 @@ class _Run:
         lengths = np.diff(firsts, append=len(k))
         self.slacks += zip(lengths.tolist(), k[firsts].tolist(), strict=True)
         return k
-
-    def _encoded(self, steps: Generator[Any, None, Step]) -> Generator[bytes, None, Step]:
-        while True:
-            try:
-                results = next(steps)
-            except StopIteration as end:
-                step: Step = end.value
-                return step
-            yield to_bytes(results)
 
 
 def _read_meta(store: Store, identity: str) -> Meta:
