@@ -9,6 +9,7 @@ import click
 
 from benchmarks import engine
 from benchmarks.measure import machine
+from benchmarks.spark_join import SECTION
 
 BENCHMARKS = {
     "counting": engine.counting,
@@ -36,7 +37,10 @@ def main(names: tuple[str, ...], write: Path | None) -> None:
             "core, best of several runs with compiled kernels; peers run in the same process.\n\n"
             f"Machine: {machine()}; {today}."
         )
-        write.write_text("\n\n".join([head, *(report.markdown() for report in reports)]) + "\n")
+        # What another benchmark has written stays.
+        _, mark, other = write.read_text().partition(SECTION) if write.exists() else ("", "", "")
+        tables = [report.markdown() for report in reports] + [mark + other.rstrip()] * bool(mark)
+        write.write_text("\n\n".join([head, *tables]) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """The join on Spark beside Spark's own stream-stream join: cost of a tuple, cost of a batch.
 
 Every run is a process of its own over the same files: two streams, in order, joined on a key within
-a window each way. Two sizes with the same number of micro-batches give the marginal cost of a tuple
-(the slope) and what a batch costs whatever its size (the rest). Results are counted in both and
-must be equal.
+a window each way, in as many micro-batches. Two sizes give the marginal cost of a tuple (the slope)
+and what a batch costs whatever its size (the rest). Results are counted and must be equal where the
+data are the same. What takes one system a minute takes another a moment, so the faster one is also
+run on more data of the same kind, and its slope taken there.
 
-    python -m benchmarks.spark_join --sizes 400000 2000000 --matches 1
+    python -m benchmarks.spark_join --write docs/performance.md
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from benchmarks.measure import Report, machine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +36,11 @@ WINDOW = 500
 """Milliseconds, each way."""
 PER_MS = 100
 """Tuples of a stream that have the same time."""
-SYSTEMS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
+OURS, *OTHERS = SYSTEMS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
+CELLS = 2
+N_BATCHES = 4
+SECTION = "## On Spark"
+"""Where the tables stand in the file they are written to."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,11 @@ class Measured:
     more than that of the clock."""
     n_results: int
     state_bytes: int
+    """What Spark says the state takes in memory, at most."""
+    checkpoint_bytes: int
+    """What it takes on disk at the end."""
     stages: dict[str, float]
+    """Of ours, where the time went."""
 
 
 def write_input(folder: Path, n: int, n_batches: int, matches: float) -> None:
@@ -61,7 +74,9 @@ def write_input(folder: Path, n: int, n_batches: int, matches: float) -> None:
         (folder / stream).mkdir(parents=True)
         ts = np.arange(warm_up + n) // PER_MS
         keys = random.integers(0, n_keys, len(ts))
-        ends = [0, *np.linspace(warm_up, len(ts), n_batches + 1).astype(int)]
+        # Tuples of one time come together.
+        ends = np.linspace(warm_up, len(ts), n_batches + 1).astype(int) // PER_MS * PER_MS
+        ends = np.concatenate(([0], ends))
         for batch in range(n_batches + 1):
             part = slice(ends[batch], ends[batch + 1])
             columns = {
@@ -174,9 +189,11 @@ def run(system: str, folder: Path, n: int, cells: int) -> Measured:
         processor_seconds(os.getpid()),
         sum(p["observedMetrics"]["results"]["n"] for p in progress),
         max(o["memoryUsedBytes"] for o in operators),
+        sum(f.stat().st_size for f in (work / "checkpoint" / "state").rglob("*") if f.is_file()),
         stages,
     )
     spark.stop()
+    shutil.rmtree(work)
     return measured
 
 
@@ -201,57 +218,156 @@ def processor_seconds(root: int) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def in_process(system: str, folder: Path, n: int, n_batches: int, cells: int) -> Measured:
+def in_process(system: str, folder: Path, n: int) -> Measured:
     """The same in a process of its own."""
     command = [
-        sys.executable, "-m", "benchmarks.spark_join", "--run", system, "--folder", str(folder),
-        "--sizes", str(n), "--batches", str(n_batches), "--cells", str(cells),
+        sys.executable, "-m", "benchmarks.spark_join",
+        "--run", system, "--folder", str(folder), "--size", str(n),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(done.stderr[-4000:])
+        raise RuntimeError(done.stdout[-2000:] + done.stderr[-4000:])
     content: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return Measured(**content)
 
 
+@dataclass(frozen=True)
+class Slope:
+    """What two runs of a system say about its costs."""
+
+    small: Measured
+    large: Measured
+
+    def _per_tuple(self, name: str) -> float:
+        more = self.large.n_tuples - self.small.n_tuples
+        difference: float = getattr(self.large, name) - getattr(self.small, name)
+        return difference / more
+
+    @property
+    def seconds(self) -> float:
+        """Marginal cost of a tuple, by the clock."""
+        return max(self._per_tuple("seconds"), 1e-9)
+
+    @property
+    def processor_seconds(self) -> float:
+        """The same in processor time of all processes."""
+        return self._per_tuple("processor_seconds")
+
+    @property
+    def per_batch(self) -> float:
+        """Seconds a batch takes whatever its size."""
+        return (self.small.seconds - self.seconds * self.small.n_tuples) / self.small.n_batches
+
+
+class Bench:
+    """Runs systems over inputs that are made once."""
+
+    def __init__(self, folder: Path, *, matches: float, title: str) -> None:
+        self.folder, self.matches = folder, matches
+        self.report = Report(
+            title,
+            ("system", "tuples", "results", "s", "processor s", "state MB", "on disk MB"),
+            note=f"Window {WINDOW} ms each way, about {matches:g} matches a tuple, {N_BATCHES} "
+            "micro-batches after one that warms up.",
+        )
+
+    def run(self, system: str, n: int) -> Measured:
+        """One system over two streams of ``n`` tuples."""
+        inputs = self.folder / f"{self.matches:g}-{n}"
+        if not inputs.exists():
+            write_input(inputs, n, N_BATCHES, self.matches)
+        one = in_process(system, inputs, n)
+        assert one.n_batches == N_BATCHES, one
+        self.report.add(
+            system, f"{one.n_tuples:,}", f"{one.n_results:,}", f"{one.seconds:.2f}",
+            f"{one.processor_seconds:.1f}", f"{one.state_bytes / 1e6:.1f}",
+            f"{one.checkpoint_bytes / 1e6:.1f}",
+        )  # fmt: skip
+        if one.stages:
+            parts = (f"{name} {value:.2f}" for name, value in one.stages.items())
+            print("    seconds in all cells: " + ", ".join(parts), flush=True)
+        return one
+
+
+def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[Report]:
+    """About one match a tuple: marginal cost of a tuple and fixed cost of a batch."""
+    bench = Bench(folder, matches=1, title=f"{SECTION}: 2-way equi-join, one match a tuple")
+    ours_same = [bench.run(OURS, n) for n in sizes]
+    theirs = {system: [bench.run(system, n) for n in sizes] for system in OTHERS}
+    for system, runs in theirs.items():
+        for mine, other in zip(ours_same, runs, strict=True):
+            assert mine.n_results == other.n_results, (system, mine, other)
+    slopes = {OURS: Slope(*(bench.run(OURS, n) for n in ours_sizes))}
+    slopes |= {system: Slope(*runs) for system, runs in theirs.items()}
+    costs = Report(
+        f"{SECTION}: marginal and fixed costs",
+        ("system", "us a tuple", "processor us", "tuples/s", "times ours", "s a batch"),
+        note="Targets: at most a tenth of Spark's cost of a tuple, 1,000,000 tuples/s on two "
+        "cores, no higher fixed cost of a batch.",
+    )
+    for system, slope in slopes.items():
+        costs.add(
+            system, f"{slope.seconds * 1e6:.2f}", f"{slope.processor_seconds * 1e6:.2f}",
+            f"{1 / slope.seconds:,.0f}", f"{slope.seconds / slopes[OURS].seconds:.1f}",
+            f"{slope.per_batch:.2f}",
+        )  # fmt: skip
+    return [bench.report, costs]
+
+
+def many_matches(folder: Path, size: int, ours_size: int) -> list[Report]:
+    """Sixteen matches a tuple: throughput."""
+    bench = Bench(folder, matches=16, title=f"{SECTION}: 16 matches a tuple")
+    ours_same = bench.run(OURS, size)
+    theirs = [bench.run(system, size) for system in OTHERS]
+    for other in theirs:
+        assert ours_same.n_results == other.n_results, (ours_same, other)
+    rates = Report(
+        f"{SECTION}: throughput at 16 matches a tuple",
+        ("system", "tuples", "tuples/s", "results/s", "ours to it"),
+        note="Target: at least 30 times Spark's throughput.",
+    )
+    ours = bench.run(OURS, ours_size)
+    best = ours.n_tuples / ours.seconds
+    for one in (ours, ours_same, *theirs):
+        rate = one.n_tuples / one.seconds
+        rates.add(
+            one.system, f"{one.n_tuples:,}", f"{rate:,.0f}",
+            f"{one.n_results / one.seconds:,.0f}", f"{best / rate:.1f}",
+        )  # fmt: skip
+    return [bench.report, rates]
+
+
+def with_section(text: str, reports: list[Report]) -> str:
+    """A Markdown text with the tables on Spark as its last part."""
+    before = text.partition(SECTION)[0].rstrip()
+    made = f"{SECTION}\n\nMade by `python -m benchmarks.spark_join --write docs/performance.md`.\n"
+    made += f"Machine: {machine()}; {datetime.now(UTC).date()}."
+    tables = [each.markdown().replace(f"{SECTION}: ", "### ", 1) for each in reports]
+    return "\n\n".join([before, made, *tables]) + "\n"
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200_000, 1_000_000])
-    parser.add_argument("--batches", type=int, default=4)
-    parser.add_argument("--matches", type=float, default=1.0)
-    parser.add_argument("--cells", type=int, default=2)
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument("--run", choices=SYSTEMS)
-    parser.add_argument("--folder", type=Path)
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--write", type=Path, help="keep the tables in this Markdown file")
+    parser.add_argument("--quick", action="store_true", help="smaller, to see that it works")
+    parser.add_argument("--run", choices=SYSTEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.run:
-        measured = run(given.run, given.folder, given.sizes[0], given.cells)
-        print(json.dumps(asdict(measured)))
+        print(json.dumps(asdict(run(given.run, given.folder, given.size, CELLS))))
         return
+    scale = 5 if given.quick else 1
+    print(machine())
     with tempfile.TemporaryDirectory() as made:
-        for n in given.sizes:
-            write_input(Path(made) / str(n), n, given.batches, given.matches)
-        print(f"{'system':<15}{'tuples':>9}{'results':>10}{'s':>8}{'cpu s':>8}{'s/batch':>9}"
-              f"{'us/tuple':>10}{'cpu us':>8}{'tuples/s':>11}{'state MB':>10}")  # fmt: skip
-        for system in given.systems:
-            runs = []
-            for n in given.sizes:
-                one = in_process(system, Path(made) / str(n), n, given.batches, given.cells)
-                runs.append(one)
-                print(f"{system:<15}{one.n_tuples:>9}{one.n_results:>10}{one.seconds:>8.2f}"
-                      f"{one.processor_seconds:>8.1f}{one.seconds / one.n_batches:>9.2f}"
-                      f"{'':>29}{one.state_bytes / 1e6:>10.1f}", flush=True)  # fmt: skip
-                if one.stages:
-                    print("   " + ", ".join(f"{k} {v:.2f}" for k, v in one.stages.items()))
-            if len(runs) > 1:
-                small, large = runs[0], runs[-1]
-                more = large.n_tuples - small.n_tuples
-                slope = (large.seconds - small.seconds) / more
-                processor = (large.processor_seconds - small.processor_seconds) / more
-                fixed = (small.seconds - slope * small.n_tuples) / small.n_batches
-                print(f"{system:<15}{'slope':>9}{'':>26}{fixed:>9.2f}{slope * 1e6:>10.2f}"
-                      f"{processor * 1e6:>8.2f}{1 / slope:>11.0f}", flush=True)  # fmt: skip
+        folder = Path(made)
+        reports = few_matches(
+            folder, [80_000 // scale, 240_000 // scale], [1_000_000 // scale, 4_000_000 // scale]
+        )
+        reports += many_matches(folder, 80_000 // scale, 1_000_000 // scale)
+    if given.write is not None:
+        given.write.write_text(with_section(given.write.read_text(), reports))
 
 
 if __name__ == "__main__":
