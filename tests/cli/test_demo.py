@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from rich.console import Console
 pytest.importorskip("pyspark", reason="the demo runs on Spark")
 
 from recalljoin.cli import main
-from recalljoin.cli.demo import drawn, line, watch
+from recalljoin.cli.demo import drawn, line, reported, watch
 from recalljoin.experiments.demo import Look, disordered_orders
 
 if TYPE_CHECKING:
@@ -62,6 +63,18 @@ def test_a_length_that_is_none_is_wrong_usage() -> None:
     assert "must be more than 0, got 0" in result.stderr
 
 
+def test_without_the_drawing_library_it_is_said_why_there_is_no_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for room in ("charts", "report"):
+        monkeypatch.delitem(sys.modules, f"recalljoin.experiments.{room}", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = reported({}, str(tmp_path / "out"), "")
+    assert told.startswith("No report: ")
+    assert "recalljoin[plot]" in told
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.spark
 def test_the_demo_shows_every_batch_some_results_and_a_comparison(
     spark: SparkSession,  # noqa: ARG001 - the session the command finds
@@ -79,6 +92,9 @@ def test_the_demo_shows_every_batch_some_results_and_a_comparison(
     rows = {each.split()[0]: each.split() for each in lines[lines.index("First results") :] if each}
     produced = {p: int(rows[p][-1].replace(",", "")) for p in ("slack", "noneqsel", "max", "none")}
     assert produced["none"] < produced["slack"] < produced["max"]
+    report = tmp_path / "out" / "index.html"
+    assert f"Report: {report}" in lines
+    assert "6,000 generated orders and payments, 0.5 minutes, seed 0" in report.read_text()
 
 
 @pytest.mark.spark

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from recalljoin.cli.summary import duration, output_console, percent
+from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +22,12 @@ if TYPE_CHECKING:
     from recalljoin.experiments.demo import LiveJoin, Look
     from recalljoin.quality import RunRecord
 
-_REPORT = "recalljoin.experiments.report"
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 50
 
 
 @click.command()
-@click.option("--minutes", default=3.0, show_default=True, help="Length of the generated streams.")
+@click.option("--minutes", default=2.0, show_default=True, help="Length of the generated streams.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the generated streams.")
 @click.option("--recall", default=0.95, show_default=True, help="Share of results to produce.")
 @click.option(
@@ -66,9 +64,21 @@ def demo(ctx: click.Context, minutes: float, seed: int, recall: float, out: str)
         with waiting("running them"):
             records = live.compare()
         console.print(comparison(records))
-    report = write_report(records, Path(out))
-    if report is not None:
-        console.print(f"Report: {report}")
+    label = f"{n:,} generated orders and payments, {minutes:g} minutes, seed {seed}"
+    # A path is no place for line breaks.
+    console.print(reported(records, out, label), highlight=False, soft_wrap=True)
+
+
+def reported(records: dict[str, RunRecord], folder: str, label: str) -> str:
+    """Write the report, and say where it is or why there is none."""
+    try:
+        from recalljoin.experiments.report import write_report
+
+        page = write_report(records, folder, title="Policies over the same arrivals", label=label)
+    except InvalidSetting as error:
+        # The drawing library is not part of every installation; the demo is over all the same.
+        return f"No report: {error}"
+    return f"Report: {page}"
 
 
 def watch(console: Console, live: LiveJoin) -> None:
@@ -147,11 +157,3 @@ def comparison(records: dict[str, RunRecord]) -> Table:
             f"{record.n_produced:,}",
         )
     return table
-
-
-def write_report(records: dict[str, RunRecord], folder: Path) -> Path | None:
-    """The report of these runs, if there is what writes it."""
-    if find_spec(_REPORT) is None:
-        return None
-    path: Path = import_module(_REPORT).write_report(records, folder)
-    return path

@@ -195,9 +195,9 @@ class Task:
         """Length of a tick in the unit of the query, for tuples that arrived at ``clock``."""
         if clock is None:
             message = (
-                "`tick` and `batch` cut slices of arrival time, but `arrival` counts positions: it "
-                "is 1, 2, 3, ... without a gap; give the times tuples arrived at (as timestamps, if "
-                "these are such times), or let tuples arrive one by one"
+                "`tick` and `batch` cut slices of arrival time, but `arrival` counts positions: "
+                "it is 1, 2, 3, ... without a gap; give the times tuples arrived at (as "
+                "timestamps, if these are such times), or let tuples arrive one by one"
             )
             raise InvalidSetting(message)
         length = self._units(self.setup.tick, "tick")
