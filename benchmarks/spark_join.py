@@ -72,7 +72,8 @@ def write_input(folder: Path, n: int, n_batches: int, matches: float) -> None:
     warm_up = 20_000
     for stream in ("l", "r"):
         (folder / stream).mkdir(parents=True)
-        ts = np.arange(warm_up + n) // PER_MS
+        # Not from 1970 on: Spark's first watermark lies there, and what is not after it is late.
+        ts = 1_000_000 + np.arange(warm_up + n) // PER_MS
         keys = random.integers(0, n_keys, len(ts))
         # Tuples of one time come together.
         ends = np.linspace(warm_up, len(ts), n_batches + 1).astype(int) // PER_MS * PER_MS
