@@ -130,7 +130,7 @@ def bars(values: Sequence[float], low: float, high: float) -> str:
     Examples
     --------
     >>> bars([0, 1, 2, 8], 0, 8)
-    '▁▁▂█'
+    '▁▂▃█'
     """
     span = (high - low) or 1
     places = (round((value - low) / span * (len(_BARS) - 1)) for value in values)
