@@ -10,6 +10,7 @@ import click
 from recalljoin import __version__
 from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
+from recalljoin.cli.experiment import experiment
 from recalljoin.cli.generate import generate
 from recalljoin.cli.inputs import input_option, named_files, read_query, read_schemas
 from recalljoin.cli.spark import is_from_spark, root_cause
@@ -63,6 +64,7 @@ def explain(query: str, inputs: tuple[str, ...]) -> None:
 
 main.add_command(demo)
 main.add_command(evaluate)
+main.add_command(experiment)
 main.add_command(generate)
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ _STYLE: dict[Any, Any] = {
     # The same chart is the same file.
     "svg.hashsalt": "recalljoin",
 }
+_MOST_STEPS = 500
 _COLUMN, _ROW = 2.7, 1.75
 """Inches of one chart among others."""
 
@@ -102,6 +103,7 @@ class Grid:
                 line[0].set_ylabel(label)
             for axes in self.axes[-1]:
                 axes.set_xlabel(across)
+            self.figure.align_ylabels()
 
     def at(self, row: int, column: int) -> Axes:
         """One of the charts."""
@@ -120,7 +122,7 @@ class Grid:
                     list(found.values()),
                     list(found),
                     loc="outside upper center",
-                    ncols=min(len(found), 5 if len(self.axes[0]) > 1 else 3),
+                    ncols=min(len(found), 3 if len(self.axes[0]) < 3 else 5),
                 )
         return self.figure
 
@@ -136,7 +138,7 @@ def plot(
 ) -> None:
     """A line with a marker at each of its few points."""
     axes.plot(
-        list(x), list(y), line,
+        list(x), list(y), linestyle=line,
         color=COLOURS[policy], marker=MARKERS[policy], label=label or NAMES[policy],
     )  # fmt: skip
 
@@ -169,7 +171,12 @@ def over_time(
             style: dict[str, Any] = {"color": colour, "label": NAMES.get(name, name)}
             series = [run.k_over_time()] if with_k else []
             for row, (minutes, values) in enumerate([*series, run.recall_over_time()]):
-                grid.at(row, column).step(minutes, values, where="post", linewidth=1.1, **style)
+                # Many steps as vectors would make files of megabytes.
+                style["rasterized"] = len(minutes) > _MOST_STEPS
+                # The model's K swings so much that a thick line would hide all others.
+                swings = row == 0 and with_k and name in ("eqsel", "noneqsel")
+                style["linewidth"] = 0.5 if swings else 1.2
+                grid.at(row, column).step(minutes, values, where="post", **style)
         for row in range(len(rows)):
             for mark in marks:
                 grid.at(row, column).axvline(mark, color="#999999", linestyle=":", linewidth=1)

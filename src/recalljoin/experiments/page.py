@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 from html import escape
 
@@ -81,7 +82,7 @@ def as_html(page: Page) -> str:
         f"<style>{_CSS}</style></head><body>",
         f"<h1>{escape(page.title)}</h1>",
         f'<p class="label">{escape(page.label)}</p>' if page.label else "",
-        *(f"<p>{escape(text)}</p>" for text in page.text),
+        *(f"<p>{_html_words(text)}</p>" for text in page.text),
         f"<nav><ul>\n{contents}\n</ul></nav>",
         *(_html_section(section) for section in page.sections),
         "</body></html>",
@@ -89,9 +90,20 @@ def as_html(page: Page) -> str:
     return "\n".join(part for part in parts if part) + "\n"
 
 
+def _html_words(text: str) -> str:
+    """Text with code in it, which Markdown has between backticks.
+
+    Examples
+    --------
+    >>> _html_words("call `f(a < b)`")
+    'call <code>f(a &lt; b)</code>'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _html_section(section: Section) -> str:
     parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>']
-    parts += [f"<p>{escape(text)}</p>" for text in section.text]
+    parts += [f"<p>{_html_words(text)}</p>" for text in section.text]
     if section.svg is not None:
         # As an image of its own, so that names inside one figure do not meet those of another.
         data = base64.b64encode(section.svg).decode("ascii")
@@ -100,7 +112,7 @@ def _html_section(section: Section) -> str:
     if section.table is not None:
         parts.append(_html_table(section.table))
     if section.notes:
-        notes = "".join(f"<li>{escape(note)}</li>" for note in section.notes)
+        notes = "".join(f"<li>{_html_words(note)}</li>" for note in section.notes)
         parts.append(f"<ul>{notes}</ul>")
     return "\n".join(parts)
 

@@ -1,0 +1,96 @@
+"""Streams whose disorder changes at once: delays that grow tenfold, or a stream that falls back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.datasets import BlockDataset, Synthetic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Millis = NDArray[np.int64]
+
+FACTOR = 10
+LAG = 10_000
+"""Milliseconds a stream falls back by."""
+
+
+@dataclass(frozen=True)
+class Jumping(BlockDataset):
+    """A data set that is another one for its middle third.
+
+    Parameters
+    ----------
+    usual
+        What it is before and after.
+    change
+        ``"delays"``: delays are ten times as long for tuples that arrive within the middle third.
+        ``"lag"``: the first stream arrives 10 s later than usual from a third on. At two thirds
+        it begins to catch up at twice its speed, and is back 10 s after.
+    """
+
+    usual: Synthetic
+    change: Literal["delays", "lag"]
+
+    @property
+    def name(self) -> str:
+        """The data set it is made from, and what happens."""
+        return f"{self.usual.name}_{self.change}"
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams."""
+        return self.usual.streams
+
+    @property
+    def simulated(self) -> bool:
+        """Always true: these rows are generated."""
+        return True
+
+    @property
+    def query(self) -> str:
+        """The query of the data set it is made from."""
+        return self.usual.query
+
+    @property
+    def changes_at(self) -> tuple[int, int]:
+        """When it changes and when it changes back, in milliseconds since the start."""
+        return self.usual.duration // 3, 2 * self.usual.duration // 3
+
+    def schema(self, stream: str) -> pa.Schema:
+        """Return the columns of one stream."""
+        return self.usual.schema(stream)
+
+    def blocks(self, stream: str) -> int:
+        """Return the number of blocks of one stream."""
+        return self.usual.blocks(stream)
+
+    def _make_block(self, stream: int, index: int) -> pa.RecordBatch:
+        block = self.usual.block(self.streams[stream], index)
+        arrival, ts = (block.column(name).to_numpy() for name in ("arrival", "ts"))
+        begin, end = (self.usual.start + at for at in self.changes_at)
+        if self.change == "delays":
+            delay = arrival - ts
+            ts = arrival - np.where((arrival >= begin) & (arrival < end), FACTOR * delay, delay)
+        elif stream == 0:
+            arrival = _fallen_back(arrival, begin, end)
+        others = block.columns[2:]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(arrival), pa.array(ts), *others], schema=self.schema(self.streams[stream])
+        )
+
+
+def _fallen_back(arrival: Millis, begin: int, end: int) -> Millis:
+    """Arrivals of a stream that is late by :data:`LAG` for a while; they stay in order."""
+    #  begin        end - LAG      end + LAG
+    #    |  + LAG       |  half speed  |  as usual
+    late = np.where(arrival >= begin, arrival + LAG, arrival)
+    catching_up = end + (arrival - (end - LAG)) // 2
+    late = np.where(arrival >= end - LAG, catching_up, late)
+    fallen: Millis = np.where(arrival >= end + LAG, arrival, late)
+    return fallen

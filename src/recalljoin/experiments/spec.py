@@ -1,0 +1,160 @@
+"""What experiments run: a data set and a setup, as plain values that tell equal runs apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import recalljoin
+from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
+from recalljoin.experiments.jumps import Jumping
+from recalljoin.experiments.setup import Setup
+
+if TYPE_CHECKING:
+    from recalljoin.datasets import Dataset
+
+Kind = Literal["soccer", "x3", "x4", "delays", "lag"]
+
+TITLES: dict[Kind, str] = {
+    "soccer": "soccer ×2, simulated",
+    "x3": "D_syn ×3",
+    "x4": "D_syn ×4",
+    "delays": "D_syn ×3, delays ×10 and back",
+    "lag": "D_syn ×3, s1 falls 10 s back",
+}
+_TUPLES_PER_MINUTE = {"soccer": 39_000, "x3": 18_000, "x4": 24_000, "delays": 18_000, "lag": 18_000}
+_MICROSECONDS = {"soccer": 12.0, "x3": 7.0, "x4": 10.0, "delays": 7.0, "lag": 7.0}
+"""Processor time of a tuple on one core of a machine of 2026, roughly: only the estimate of the
+time left depends on it."""
+_START = 1.2
+"""Seconds Spark needs for a run besides the join, roughly."""
+
+# What a run is made by. Drawing and reporting are not among it, so that a chart can be changed
+# without running anything again.
+SOURCES = (
+    "datasets", "engine", "quality", "query",
+    "spark/cells.py", "spark/hashing.py", "spark/packing.py", "spark/streams.py",
+    "experiments/cells.py", "experiments/evaluation.py", "experiments/generation.py",
+    "experiments/jumps.py", "experiments/packing.py", "experiments/run.py",
+    "experiments/setup.py", "experiments/spec.py", "experiments/tasks.py",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A data set that can be made at any time.
+
+    Parameters
+    ----------
+    kind
+        Which one.
+    minutes
+        Its length.
+    seed
+        Other seeds give other rows.
+    """
+
+    kind: Kind
+    minutes: float
+    seed: int = 0
+
+    def dataset(self) -> Dataset:
+        """The data set itself."""
+        duration = round(self.minutes * 60_000)
+        if self.kind == "soccer":
+            return SimulatedMatch(seed=self.seed, duration=duration)
+        if self.kind == "x4":
+            return make_syn_x4(self.seed, duration=duration)
+        x3 = make_syn_x3(self.seed, duration=duration)
+        if self.kind == "x3":
+            return x3
+        # Delays of up to 2 s leave room to grow; the skew of the keys stays, so that it is the
+        # delays alone that change.
+        usual = replace(x3, max_delay=2_000, delay_step=10, skew_range=(1.0, 1.0))
+        return Jumping(usual, self.kind)
+
+    @property
+    def title(self) -> str:
+        """What it is called in figures."""
+        return TITLES[self.kind]
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: a setup over a data set."""
+
+    data: DataSpec
+    setup: Setup
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing may run beside it: its own threads are what is measured."""
+        return self.setup.arrival_mode == "tick"
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes on one core, roughly."""
+        tuples = self.data.minutes * _TUPLES_PER_MINUTE[self.data.kind]
+        adaptations = self.data.minutes * 60_000 / float(str(self.setup.interval or 1000))
+        return _START + tuples * _MICROSECONDS[self.data.kind] * 1e-6 + adaptations * 1e-3
+
+    def to_json(self) -> dict[str, Any]:
+        """As text and numbers."""
+        return {"data": asdict(self.data), "setup": self.setup.to_json()}
+
+    def key(self, code: str) -> str:
+        """A name for the run under a version of the code."""
+        content = json.dumps([code, self.to_json()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:24]
+
+
+def run_spec(
+    data: DataSpec,
+    policy: str,
+    recall: float = 0.95,
+    *,
+    period: int = 60_000,
+    interval: int = 1_000,
+    granularity: int = 10,
+    **others: Any,
+) -> RunSpec:
+    """A run with everything said that the results depend on; lengths in milliseconds.
+
+    Policies that know no target are asked for one all the same, so that one run serves every
+    figure; :meth:`Run.phi <recalljoin.experiments.run.Run.phi>` scores it against others.
+    """
+    if policy in ("max", "none", "fixed"):
+        recall = 0.95
+    return RunSpec(
+        data,
+        Setup(
+            policy=policy,
+            recall=recall,
+            period=period,
+            interval=interval,
+            granularity=granularity,
+            basic_window=10,
+            **others,
+        ),
+    )
+
+
+def code_version(package: Path | None = None) -> str:
+    """A name for the sources that decide what comes out of a run.
+
+    Parameters
+    ----------
+    package
+        Folder of the package; by default the one that is running.
+    """
+    root = package or Path(recalljoin.__file__).parent
+    digest = hashlib.sha256()
+    for part in SOURCES:
+        path = root / part
+        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(source.relative_to(root).as_posix().encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
