@@ -69,7 +69,9 @@ class CellPlan:
     policy: PolicyPlan | None = None
     """What chooses K where tuples arrive one by one; the control source does where they do not."""
     named_hot: Hot = NOT_HOT
-    """Keys the user says are hot; others may be found to be."""
+    """Keys the user says are hot."""
+    follows_hot: bool = True
+    """Whether other keys may be found to be hot, by whoever plans the batches."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names this very plan: a pipeline made for another one may have other settings."""
 
@@ -80,7 +82,9 @@ class CellPlan:
 
     def hot_versions(self) -> tuple[Version, ...]:
         """Keys found to be hot, as the control source has decided."""
-        return self.log.read_hot() if self.log is not None and can_split(self.grid) else ()
+        if self.log is None or not self.follows_hot or not can_split(self.grid):
+            return ()
+        return self.log.read_hot()
 
 
 class _Instance(NamedTuple):
@@ -171,8 +175,7 @@ def run_batch(
         whole=plan.grid.n_cells == 1,
     )
     n_buffered = _n_buffered(pipeline, owned)
-    for s, payload in enumerate(pipeline.payloads):
-        owned.forget_before(s, payload.first)
+    _forget_flags(pipeline, owned)
     watch.stop("report")
     report = Report(
         batch=batch,
@@ -298,6 +301,18 @@ def _leave_rows(
         for name, values in extra.items():
             rows = rows.append_column(name, values)
         plan.log.write_rows("late", stream.name, batch, cell, rows)
+
+
+def _forget_flags(pipeline: Pipeline, owned: Owned) -> None:
+    """Let go of flags nobody can ask for, at a cost in proportion to what came since."""
+    in_use = pipeline.n_kept + pipeline.n_buffered
+    for s in range(pipeline.m):
+        if owned.n_flags(s) > 2 * in_use + 4096:
+            waiting, _ = held_ids(pipeline.disorder.queues)
+            rows = pipeline.pending.row[waiting][pipeline.pending.stream[waiting] == s]
+            kept = pipeline.operator.windows
+            rows = np.concatenate((rows, kept.rows_at(kept.places_of(s))))
+            owned.forget_before(s, int(rows.min(initial=pipeline.n_arrived[s])))
 
 
 def _n_buffered(pipeline: Pipeline, owned: Owned) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
@@ -223,7 +224,9 @@ def _replayed(
         packed = _chosen(frames[stream.name], list(names)).mapInArrow(packing, TICKED_DDL)
         parcels = packed if parcels is None else parcels.unionAll(packed)
     assert parcels is not None
-    replayer = Replayer(plan.cells, plan.policy, in_unit(length, "ms"))
+    # Rows are packed before anything is joined: no key can be found to be hot on the way.
+    cells = replace(plan.cells, follows_hot=False)
+    replayer = Replayer(cells, plan.policy, in_unit(length, "ms"))
     return (
         parcels.repartition(1)
         .sortWithinPartitions(TICK)

@@ -51,12 +51,17 @@ class Owned:
                 counts[mine] = flags[row[mine] - self._first[s]]
         return counts
 
+    def n_flags(self, s: int) -> int:
+        """Tuples of a stream with a flag."""
+        flags = self._flags[s]
+        return 0 if flags is None else len(flags)
+
     def forget_before(self, s: int, row: int) -> None:
         """Tuples of a stream with smaller numbers will not be asked for again."""
         flags = self._flags[s]
-        if flags is None or row - self._first[s] <= len(flags) // 2:
+        if flags is None:
             return
-        left = flags[row - self._first[s] :]
+        left = flags[max(0, row - self._first[s]) :]
         is_plain = bool((left == self.by_stream[s]).all())
         self._flags[s] = None if is_plain else left.copy()
-        self._first[s] = row
+        self._first[s] = max(row, self._first[s])

@@ -54,8 +54,8 @@ def sample(
     listeners = {name: _Listener(frame) for name, frame in frames.items()}
     until = time.monotonic() + nanoseconds(duration, name="duration") / 1e9
     try:
-        for each in listeners.values():
-            each.query.awaitTermination(max(0.0, until - time.monotonic()))
+        while time.monotonic() < until and any(e.query.isActive for e in listeners.values()):
+            time.sleep(0.1)
     finally:
         for each in listeners.values():
             each.query.stop()
