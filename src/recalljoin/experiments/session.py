@@ -53,8 +53,9 @@ def local_session(*, debug: bool = False) -> SparkSession:
     if found is not None:
         return found
     require_java()
-    # Otherwise workers are whatever `python3` is first on the path.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers need what this process has; otherwise they are whatever `python3` comes first on the
+    # path, or what was set up for some cluster.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[*]").appName("recalljoin")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
