@@ -1,13 +1,8 @@
-"""The K that each period would have needed.
+"""The K that each stretch of time would have needed.
 
-With the required slack of all results known, the recall a period would have had is a function of K
-alone, and the smallest K that reaches the target is one number a period. Looked at after every
-interval, these numbers say how K would have done in all the periods a user might measure: the K
-that is enough for 97 % of them meets the target in 97 % of the measurements, as long as things stay
-as they are.
-
-They do not always. A need far above all that were seen, or a long run of needs far below what K is
-chosen for, means that the disorder has changed; what was seen before is then forgotten.
+With the required slack of all results known, the recall of a stretch is a function of K alone, and
+the smallest K that reaches the target is one number. Looked at after every slot, these numbers say
+how any K would have done in all the stretches there were.
 """
 
 from __future__ import annotations
@@ -20,115 +15,96 @@ import numpy as np
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.policy import State
+    from recalljoin.quality.slack_by_time import SlackByTime
 
-SURGE = 2.0
-"""A need this many times the largest one seen over stretches of the same length is a change."""
-RELIEF = 3.0
-"""Needs this many times smaller than those remembered are a change."""
+OPEN = 120
+"""Stretches that ended this many slots ago are looked at for the last time: two periods, in which
+nearly all losses have come to light."""
 
 
-class PeriodNeeds:
-    """Needs of the periods seen, in steps of g.
+class Needs:
+    """Needs of all stretches of one length, in steps of g.
 
     Parameters
     ----------
     recall
         Γ.
-    n_intervals
-        Intervals in a period.
+    length
+        Length of a stretch, in slots.
     memory
-        How many needs are remembered.
+        How many stretches are remembered.
     """
 
-    def __init__(self, *, recall: float, n_intervals: int, memory: int) -> None:
-        self.recall = recall
-        self.n_intervals = n_intervals
-        self.n_short = max(1, n_intervals // 6)
-        """Intervals after which a change is noticed."""
-        self.needed: deque[int] = deque(maxlen=memory)
-        self.short: deque[int] = deque(maxlen=memory)
-        """The same for stretches of :attr:`n_short` intervals."""
-        self._recent: deque[Int64s] = deque(maxlen=n_intervals)
+    def __init__(self, *, recall: float, length: int, memory: int) -> None:
+        self.recall, self.length = recall, length
+        self.settled: deque[int] = deque(maxlen=memory)
+        self.open: Int64s = np.empty(0, dtype=np.int64)
+        """Of the newest stretches, looked at again each time; -1 where there was no result."""
+        self._since: int | None = None
+        self._settled_until: int | None = None
 
-    def observe(self, bins: Int64s) -> bool:
-        """Take in an interval's slack histogram; return whether the disorder has changed."""
-        self._recent.append(bins)
-        changed = False
-        short = self._need(self.n_short)
-        if short is not None:
-            if len(self.short) >= self.n_intervals and short > SURGE * max(1, *self.short):
-                self._forget()
-                changed = True
-            self.short.append(short)
-        need = self._need(self.n_intervals)
-        if need is not None:
-            self.needed.append(need)
-        return self._relieved() or changed
+    def update(self, slack: SlackByTime) -> None:
+        """Look again at stretches that may have changed, and at new ones."""
+        if slack.first is None:
+            return
+        first = slack.first if self._since is None else max(slack.first, self._since)
+        # A stretch lies within what is kept, or it cannot be looked at.
+        begin = max(first, slack.oldest) + self.length - 1
+        if self._settled_until is not None:
+            begin = max(begin, self._settled_until + 1)
+        needs = slack.needs(self.length, range(begin, slack.last + 1), recall=self.recall)
+        n_settled = max(0, len(needs) - OPEN)
+        if n_settled:
+            self.settled.extend(need for need in needs[:n_settled].tolist() if need >= 0)
+            self._settled_until = begin + n_settled - 1
+        self.open = needs[n_settled:]
 
-    def enough_for(self, share: float) -> int:
-        """The smallest K that would have done for a share of the periods; there must be one."""
-        ordered = np.sort(np.fromiter(self.needed, dtype=np.int64))
-        return int(ordered[min(len(ordered) - 1, int(np.ceil(share * len(ordered))) - 1)])
+    @property
+    def known(self) -> Int64s:
+        """All needs remembered, oldest first."""
+        settled = np.fromiter(self.settled, dtype=np.int64, count=len(self.settled))
+        return np.concatenate((settled, self.open[self.open >= 0]))
 
-    def _need(self, n: int) -> int | None:
-        """The K the last ``n`` intervals would have needed; None if they are not known or empty."""
-        if len(self._recent) < n:
-            return None
-        last = list(self._recent)[-n:]
-        total = np.zeros(max(len(bins) for bins in last))
-        for bins in last:
-            total[: len(bins)] += bins
-        within = np.cumsum(total)
-        if not within[-1]:
-            return None
-        return int(np.searchsorted(within, self.recall * within[-1]))
+    def latest(self, n: int) -> Int64s:
+        """Needs of the newest ``n`` stretches, without those that had no result."""
+        needs = self.open[len(self.open) - min(n, len(self.open)) :]
+        return needs[needs >= 0]
 
-    def _relieved(self) -> bool:
-        """Whether needs have fallen for good; if so, what was needed before is forgotten."""
-        run = max(2, 5 * self.n_intervals // 6)
-        if len(self.needed) < run + self.n_intervals:
-            return False
-        latest = list(self.needed)[-run:]
-        if RELIEF * max(1, *latest) >= self.enough_for(0.9):
-            return False
-        self.needed.clear()
-        self.needed.extend(latest)
-        self.short.clear()
-        return True
+    def one_after_another(self, n: int) -> Int64s | None:
+        """Needs of the newest ``n`` stretches that do not overlap; None if not all are known."""
+        needs = self.open[::-1][: 1 + self.length * (n - 1) : self.length]
+        return needs if len(needs) == n and (needs >= 0).all() else None
 
-    def _forget(self) -> None:
-        """A surge: only the intervals that showed it still count."""
-        last = list(self._recent)[-self.n_short :]
-        self._recent.clear()
-        self._recent.extend(last)
-        self.needed.clear()
-        self.short.clear()
+    def forget_before(self, slot: int) -> None:
+        """Leave out stretches that begin before ``slot``."""
+        self._since = slot
+        self.settled.clear()
+        self.open = np.empty(0, dtype=np.int64)
 
     def snapshot(self) -> State:
         """Everything it remembers."""
         return {
-            "needed": list(self.needed),
-            "short": list(self.short),
-            "recent": [sparse(bins) for bins in self._recent],
+            "settled": list(self.settled),
+            "open": self.open.tolist(),
+            "since": self._since,
+            "settled_until": self._settled_until,
         }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
-        for name in ("needed", "short"):
-            remembered: deque[int] = getattr(self, name)
-            remembered.clear()
-            remembered.extend(state[name])
-        self._recent.clear()
-        self._recent.extend(unsparse(content) for content in state["recent"])
+        self.settled.clear()
+        self.settled.extend(state["settled"])
+        self.open = np.array(state["open"], dtype=np.int64)
+        self._since, self._settled_until = state["since"], state["settled_until"]
 
 
-def sparse(bins: Int64s) -> State:
-    """A histogram without its empty bins."""
-    return {"bins": np.flatnonzero(bins).tolist(), "counts": bins[bins != 0].tolist()}
+def enough_for(needs: Int64s, share: float) -> int:
+    """The smallest K that is enough for a share of these needs; there must be one.
 
-
-def unsparse(content: State) -> Int64s:
-    """The histogram of :func:`sparse`."""
-    bins = np.zeros(max(content["bins"], default=0) + 1, dtype=np.int64)
-    bins[content["bins"]] = content["counts"]
-    return bins
+    Examples
+    --------
+    >>> enough_for(np.array([5, 1, 9, 2]), 0.75)
+    5
+    """
+    ordered = np.sort(needs)
+    return int(ordered[min(len(ordered) - 1, max(0, int(np.ceil(share * len(ordered))) - 1))])

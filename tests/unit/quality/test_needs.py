@@ -1,89 +1,96 @@
-"""The K each period would have needed, and changes of the disorder."""
+"""The K each stretch of time would have needed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from recalljoin.quality.needs import PeriodNeeds, sparse, unsparse
+from recalljoin.quality.needs import OPEN, Needs, enough_for
+from recalljoin.quality.slack_by_time import SlackByTime
+from tests.unit.quality.intervals import interval
 
 
-def needs(*, recall: float = 0.9, n_intervals: int = 6, memory: int = 1000) -> PeriodNeeds:
-    return PeriodNeeds(recall=recall, n_intervals=n_intervals, memory=memory)
+class Run:
+    """Slots of 100 one after another, and the needs of stretches of two of them."""
+
+    def __init__(self, memory: int = 1000) -> None:
+        self.slack = SlackByTime(width=100, granularity=10, n_slots=OPEN + 10)
+        self.needs = Needs(recall=0.9, length=2, memory=memory)
+        self.end = 0
+
+    def slot(self, step: int, lost: list[int] | None = None, n: int = 100) -> None:
+        """A slot with results that need ``step``, or with none."""
+        self.end += 100
+        self.slack.observe(interval([0] * step + [n], lost, join_time=self.end - 1))
+        self.needs.update(self.slack)
 
 
-def at(step: int, n: int = 100) -> np.ndarray:
-    """An interval with ``n`` results, nine tenths of which need nothing and the rest ``step``."""
-    bins = np.zeros(step + 1, dtype=np.int64)
-    bins[0] += n * 8 // 10
-    bins[step] += n * 2 // 10
-    return bins
+def test_there_is_a_need_for_every_stretch_that_has_ended() -> None:
+    run = Run()
+    for step in (3, 5, 4):
+        run.slot(step)
+    assert run.needs.known.tolist() == [5, 5]
 
 
-def test_a_need_is_the_smallest_k_that_reaches_the_recall_over_the_period() -> None:
-    made = needs(n_intervals=2)
-    made.observe(np.array([80, 15, 5]))
-    assert list(made.needed) == []
-    made.observe(np.array([95, 0, 0, 5]))
-    # 175, 190, 195, 200 of 200 results: 180 are asked for.
-    assert list(made.needed) == [1]
+def test_a_stretch_without_results_has_no_need() -> None:
+    run = Run()
+    for n in (1, 0, 0, 1):
+        run.slot(4, n=n)
+    assert run.needs.open.tolist() == [4, -1, 4]
+    assert run.needs.known.tolist() == [4, 4]
+    assert run.needs.latest(2).tolist() == [4]
 
 
-def test_a_period_without_results_needs_nothing_and_says_nothing() -> None:
-    made = needs(n_intervals=2)
+def test_losses_that_come_to_light_raise_needs_of_the_past() -> None:
+    run = Run()
     for _ in range(5):
-        made.observe(np.array([0]))
-    assert list(made.needed) == []
+        run.slot(1)
+    assert run.needs.known.tolist() == [1, 1, 1, 1]
+    # 50 results of the second and third slot, for which K = 25 would have been enough.
+    run.slot(1, [0] * 35 + [50])
+    assert run.needs.known.tolist() == [1, 35, 35, 1, 1]
 
 
-def test_enough_for_a_share_is_a_quantile_of_the_needs() -> None:
-    made = needs()
-    made.needed.extend(range(1, 101))
-    assert made.enough_for(0.5) == 50
-    assert made.enough_for(0.97) == 97
-    assert made.enough_for(1) == 100
+def test_old_needs_stay_until_the_memory_is_full() -> None:
+    run = Run(memory=3)
+    for step in range(OPEN + 10):
+        run.slot(step % 7)
+    assert len(run.needs.settled) == 3
+    assert len(run.needs.open) == OPEN
 
 
-def test_a_surge_ends_the_memory_and_only_what_showed_it_remains() -> None:
-    made = needs()
-    for _ in range(20):
-        assert not made.observe(at(10))
-    assert made.enough_for(0.97) == 10
-    assert made.observe(at(100))
-    assert list(made.needed) == []
-    for _ in range(6):
-        made.observe(at(100))
-    assert made.enough_for(0.97) == 100
+def test_what_began_too_early_can_be_forgotten() -> None:
+    run = Run()
+    for step in (9, 9, 2, 2, 2):
+        run.slot(step)
+    run.needs.forget_before(2)
+    run.needs.update(run.slack)
+    assert run.needs.known.tolist() == [2, 2]
 
 
-def test_ordinary_noise_is_no_surge() -> None:
-    made = needs()
-    rng = np.random.default_rng(1)
-    assert not any(made.observe(at(int(step))) for step in rng.integers(8, 15, 500))
+def test_stretches_one_after_another_do_not_overlap() -> None:
+    run = Run()
+    for step in (1, 2, 3, 4, 5, 6):
+        run.slot(step)
+    newest_first = run.needs.one_after_another(3)
+    assert newest_first is not None
+    assert newest_first.tolist() == [6, 4, 2]
+    assert run.needs.one_after_another(4) is None
 
 
-def test_relief_is_noticed_once_needs_were_small_for_most_of_a_period() -> None:
-    made = needs()
-    for _ in range(30):
-        made.observe(at(100))
-    seen = [made.observe(at(5)) for _ in range(2 * 6)]
-    # With half of the period clean, a tenth of its results need more and the need is small; five
-    # small ones in a row, from the third interval to the seventh, are relief.
-    assert seen.index(True) == 6
-    assert made.enough_for(0.97) == 5
+def test_enough_for_a_share_is_a_quantile() -> None:
+    needs = np.arange(100, 0, -1)
+    assert enough_for(needs, 0.5) == 50
+    assert enough_for(needs, 0.97) == 97
+    assert enough_for(needs, 1.0) == 100
+    assert enough_for(np.array([7]), 0.1) == 7
 
 
 def test_a_snapshot_goes_on_as_the_original() -> None:
-    made, other = needs(), needs()
-    for step in (10, 12, 9, 30, 10, 11, 14, 10):
-        made.observe(at(step))
-    other.restore(made.snapshot())
-    for step in (10, 40, 12):
-        assert made.observe(at(step)) == other.observe(at(step))
-    assert list(made.needed) == list(other.needed)
-    assert list(made.short) == list(other.short)
-
-
-def test_a_histogram_comes_back_from_its_sparse_form() -> None:
-    bins = np.array([0, 3, 0, 0, 7])
-    assert unsparse(sparse(bins)).tolist() == bins.tolist()
-    assert unsparse(sparse(np.array([0]))).tolist() == [0]
+    run = Run()
+    for step in range(OPEN + 20):
+        run.slot(step % 11)
+    other = Needs(recall=0.9, length=2, memory=1000)
+    other.restore(run.needs.snapshot())
+    run.slot(40)
+    other.update(run.slack)
+    assert other.known.tolist() == run.needs.known.tolist()

@@ -1,152 +1,172 @@
-"""The required-slack policy, part by part."""
+"""The required-slack policy: what it chooses, and how it follows changes."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import PolicySettings, Profile, Tally
-from recalljoin.quality.slack import Curve, RequiredSlack, SlackHistory, cautious
+from recalljoin.quality import PolicySettings, Profile
+from recalljoin.quality.slack import ENOUGH_ARRIVALS, LatestDelays, RequiredSlack
+from tests.unit.quality.intervals import arrived, interval
 
-SETTINGS = PolicySettings(windows=(100, 100), recall=0.9, period=4000, interval=1000)
-
-
-def history(*intervals: list[int], n_intervals: int = 10) -> SlackHistory:
-    made = SlackHistory(n_intervals)
-    for bins in intervals:
-        made.observe(np.array([bins, [0] * len(bins)]))
-    return made
+SETTINGS = PolicySettings(windows=(1000, 1000), recall=0.9, period=60_000, interval=1000)
 
 
-def interval(
-    produced: list[int], lost: list[int] | None = None, *, join_time: int = 1000
-) -> Profile:
-    missed = lost or [0] * len(produced)
-    at = np.array([join_time])
-    return dataclasses.replace(
-        Profile.empty(2, granularity=10),
-        slack=np.array([produced, missed]),
-        produced=Tally.of(at, np.array([sum(produced)])),
-        lost=Tally.of(at, np.array([sum(missed)])),
-        join_time=join_time,
-    )
+def needing(step: int) -> list[int]:
+    """100 results; with K = 10 * step, 95 of them are produced, with less only 80."""
+    bins = [0] * (step + 2)
+    bins[0] += 80
+    bins[step] += 15
+    bins[step + 1] += 5
+    return bins
 
 
-def test_recall_of_k_is_the_share_of_results_that_require_less() -> None:
-    # Bin 0 requires less than 0, bin 1 from 0 to below g, and so on: K = 0 gives bin 0 alone,
-    # K = g bins 0 and 1.
-    curve = history([6, 2, 0, 2]).curve()
-    assert curve is not None
-    assert curve.recall.tolist() == [0.6, 0.8, 0.8, 1.0]
+class Run:
+    """A policy that sees one interval a second."""
+
+    def __init__(self, **options: Any) -> None:
+        self.policy = RequiredSlack(SETTINGS, **options)
+        self.second = 0
+
+    def go(self, *steps: int, seconds: int = 1) -> int:
+        for _ in range(seconds):
+            for step in steps:
+                self.second += 1
+                end = 1000 * self.second - 1
+                self.policy.observe(interval(needing(step), join_time=end))
+                self.policy.adapt()
+        return self.policy.k
 
 
-def test_lost_results_count_like_produced_ones() -> None:
-    made = SlackHistory(10)
-    made.observe(np.array([[6, 2, 0], [0, 1, 1]]))
-    curve = made.curve()
-    assert curve is not None
-    assert curve.recall.tolist() == [0.6, 0.9, 1.0]
-
-
-def test_intervals_weigh_by_their_results() -> None:
-    curve = history([90, 10], [0, 100]).curve()
-    assert curve is not None
-    assert curve.recall.tolist() == [0.45, 1.0]
-
-
-def test_older_intervals_are_forgotten() -> None:
-    curve = history([100, 0, 0, 0, 5], [5, 5], [8, 2], n_intervals=2).curve()
-    assert curve is not None
-    assert curve.recall[:2].tolist() == [0.65, 1.0]
-
-
-def test_the_spread_is_that_of_the_recall_of_intervals() -> None:
-    # Recall at K = 0: 0.8, 0.6, 0.7; their standard deviation is 0.1. At K = g always 1.
-    curve = history([8, 2], [6, 4], [7, 3]).curve()
-    assert curve is not None
-    assert curve.spread.tolist() == pytest.approx([0.1, 0.0])
-
-
-def test_without_results_there_is_no_curve() -> None:
-    assert history().curve() is None
-    assert history([0, 0]).curve() is None
-
-
-def test_only_the_last_intervals_can_be_kept() -> None:
-    made = history([0, 9], [8, 2], [6, 4])
-    made.keep_last(2)
-    curve = made.curve()
-    assert curve is not None
-    assert curve.recall.tolist() == [0.7, 1.0]
-
-
-def test_the_cautious_choice_keeps_a_margin_for_the_spread() -> None:
-    curve = Curve(np.array([0.8, 0.93, 0.97, 1.0]), np.array([0.1, 0.04, 0.02, 0.0]))
-    assert cautious(curve, recall=0.9, z=0, n_intervals=4) == 1
-    # 0.9 + 2 * 0.04 / 2 is more than 0.93, and 0.9 + 2 * 0.02 / 2 less than 0.97.
-    assert cautious(curve, recall=0.9, z=2, n_intervals=4) == 2
-
-
-def test_the_margin_never_asks_for_everything() -> None:
-    # The target stays at 1 - 0.02 * (1 - 0.9) = 0.998, however large the spread.
-    curve = Curve(np.array([0.5, 0.999, 1.0]), np.array([1.0, 1.0, 1.0]))
-    assert cautious(curve, recall=0.9, z=100, n_intervals=1) == 1
-
-
-def test_k_follows_what_results_require() -> None:
-    policy = RequiredSlack(SETTINGS, z=0)
-    assert policy.estimated_recall is None
-    policy.observe(interval([80, 5, 10, 5]))
-    assert policy.adapt() == 20
-    assert policy.estimated_recall == 0.95
+def test_k_is_what_results_need_from_the_first_interval_on() -> None:
+    run = Run()
+    assert run.policy.k == 0
+    assert run.policy.estimated_recall is None
+    assert run.go(3) == 30
+    assert run.policy.estimated_recall == pytest.approx(0.95)
+    assert run.go(3, seconds=100) == 30
 
 
 def test_with_no_result_at_all_k_stays() -> None:
     policy = RequiredSlack(SETTINGS)
     policy.observe(Profile.empty(2, granularity=10))
     assert policy.adapt() == 0
-    policy.observe(interval([1, 1, 1]))
+    policy.observe(interval([1, 1, 1], join_time=999))
     k = policy.adapt()
-    assert k > 0
+    assert k == 20
     policy.observe(Profile.empty(2, granularity=10))
     assert policy.adapt() == k
 
 
 def test_with_everything_in_order_k_is_0() -> None:
-    policy = RequiredSlack(SETTINGS)
-    for second in range(1, 9):
-        policy.observe(interval([500], join_time=1000 * second))
-        assert policy.adapt() == 0
+    run = Run()
+    for _ in range(200):
+        assert run.go(0) == 0
 
 
 def test_lost_and_produced_results_decide_alike() -> None:
-    lossy = RequiredSlack(SETTINGS, z=0)
-    lossy.observe(interval([50, 0, 0, 0, 0], [0, 45, 3, 1, 1]))
-    calm = RequiredSlack(SETTINGS, z=0)
-    calm.observe(interval([50, 45, 3, 1, 1]))
+    lossy, calm = RequiredSlack(SETTINGS), RequiredSlack(SETTINGS)
+    lossy.observe(interval([50, 0, 0, 0, 0], [0, 45, 3, 1, 1], join_time=999))
+    calm.observe(interval([50, 45, 3, 1, 1], join_time=999))
     assert lossy.adapt() == calm.adapt() == 10
 
 
-def test_k_does_for_the_share_of_periods_that_is_asked() -> None:
-    # Every sixth interval needs 5 steps, the others 1; a period is 4 intervals, so 4 periods in 6
-    # see a bad one. In those, 10 of 40 results need more than 1 step.
+def test_k_is_enough_for_the_share_of_stretches_that_is_asked() -> None:
+    # In every 100 seconds there are 20 in a row that need 9 steps: more than 14 in 100 stretches
+    # of 10 seconds need it, and fewer than half.
     def run(share: float) -> int:
-        policy = RequiredSlack(SETTINGS, share=share, z=0)
-        for second in range(1, 133):
-            bad = second % 6 == 0
-            policy.observe(
-                interval([0, 0, 0, 0, 0, 10] if bad else [0, 10], join_time=1000 * second)
-            )
-            policy.adapt()
-        return policy.k
+        made = Run(share=share)
+        return made.go(*[2] * 80, *[9] * 20, seconds=5)
 
-    assert run(0.3) == 10
-    assert run(0.97) == 50
+    assert run(0.86) == 90
+    assert run(0.5) == 20
+
+
+def test_rare_bad_stretches_are_not_waited_for() -> None:
+    run = Run()
+    run.go(*[2] * 300, *[9] * 5)
+    assert run.go(2, seconds=100) == 20
+
+
+def test_a_surge_is_followed_within_two_stretches() -> None:
+    run = Run()
+    assert run.go(4, seconds=200) == 40
+    run.go(40, seconds=21)
+    assert run.policy.k == 400
+    run.go(40, seconds=200)
+    assert run.policy.k == 400
+
+
+def test_a_smaller_rise_is_followed_once_it_lasts() -> None:
+    run = Run()
+    run.go(*[10, 11, 12, 13], seconds=100)
+    before = run.policy.k
+    assert before <= 130
+    run.go(16, seconds=45)
+    assert run.policy.k == 160
+
+
+def test_what_was_usual_before_a_change_is_forgotten() -> None:
+    run = Run()
+    run.go(4, seconds=600)
+    run.go(40, seconds=100)
+    assert 4 not in run.policy.stretches.known
+
+
+def test_k_comes_down_again_within_two_periods() -> None:
+    run = Run()
+    run.go(40, seconds=600)
+    assert run.policy.k == 400
+    # Or the next step: one stretch had both kinds in it.
+    assert run.go(4, seconds=119) in (40, 50)
+
+
+def test_k_comes_down_after_an_episode_that_was_followed() -> None:
+    run = Run()
+    run.go(10, seconds=600)
+    run.go(16, seconds=50)
+    assert run.policy.k == 160
+    run.go(10, seconds=119)
+    assert run.policy.k == 100
+
+
+def test_k_never_exceeds_the_largest_delay_of_late() -> None:
+    policy = RequiredSlack(SETTINGS)
+    policy.observe(interval(needing(50), join_time=999))
+    assert policy.adapt() == 500
+    policy.observe(arrived(n=ENOUGH_ARRIVALS, largest_delay=73, clock=2000))
+    assert policy.adapt() == 80
+
+
+def test_delays_count_for_a_period() -> None:
+    delays = LatestDelays(60_000)
+    delays.observe(arrived(n=1000, largest_delay=500, clock=1000))
+    delays.observe(arrived(n=1000, largest_delay=20, clock=2000))
+    assert delays.largest == 500
+    delays.observe(arrived(n=1000, largest_delay=10, clock=61_000))
+    assert delays.largest == 20
+
+
+def test_few_delays_say_nothing_and_count_longer() -> None:
+    delays = LatestDelays(60_000)
+    delays.observe(arrived(n=ENOUGH_ARRIVALS - 1, largest_delay=500, clock=1000))
+    assert delays.largest is None
+    delays.observe(arrived(n=1, largest_delay=20, clock=200_000))
+    assert delays.largest == 500
+
+
+def test_the_forecast_is_the_recall_of_each_k_over_the_last_period() -> None:
+    run = Run()
+    assert run.policy.forecast() is None
+    run.go(3, seconds=70)
+    forecast = run.policy.forecast()
+    assert forecast is not None
+    assert forecast.k.tolist() == [0, 10, 20, 30, 40]
+    assert forecast.recall.tolist() == pytest.approx([0.8, 0.8, 0.8, 0.95, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +175,6 @@ def test_k_does_for_the_share_of_periods_that_is_asked() -> None:
         ({"share": 0}, "`share` must be in (0, 1], got 0"),
         ({"share": 1.5}, "`share` must be in (0, 1], got 1.5"),
         ({"memory": 1}, "`memory` must be at least 2 periods, got 1"),
-        ({"z": -0.1}, "`z` must not be negative, got -0.1"),
     ],
 )
 def test_options_out_of_range_are_refused(option: dict[str, Any], message: str) -> None:
@@ -164,5 +183,17 @@ def test_options_out_of_range_are_refused(option: dict[str, Any], message: str) 
 
 
 def test_memory_is_counted_in_periods() -> None:
-    assert RequiredSlack(SETTINGS).needs.needed.maxlen == 240
-    assert RequiredSlack(SETTINGS, memory=3).needs.needed.maxlen == 12
+    assert RequiredSlack(SETTINGS).stretches.settled.maxlen == 3600
+    assert RequiredSlack(SETTINGS, memory=3).periods.settled.maxlen == 180
+
+
+def test_a_snapshot_goes_on_as_the_original() -> None:
+    run, other = Run(), Run()
+    run.go(*range(20), seconds=15)
+    run.policy.observe(arrived(n=500, largest_delay=900, clock=1000))
+    other.policy.restore(json.loads(json.dumps(run.policy.snapshot())))
+    other.second = run.second
+    assert other.policy.k == run.policy.k
+    assert other.policy.estimated_recall == run.policy.estimated_recall
+    for step in (9, 30, 30, 30, 2):
+        assert run.go(step, seconds=9) == other.go(step, seconds=9)

@@ -1,0 +1,204 @@
+"""What waiting would give: recall against delay, for a query and a sample of its streams.
+
+Two ways to wait are compared. recalljoin holds tuples back for K, and a late tuple still joins what
+comes after it: a result is produced iff K is larger than the slack it requires. A plain join of
+Spark drops every row that is not newer than the watermark, which trails the slowest stream by
+the delay given to ``withWatermark``: a result is there iff none of its members was dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
+from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.arrived import follow_tuples, no_clocks
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query import parse_query
+from recalljoin.query.durations import NANOSECONDS_PER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.query import BoundQuery, Query, TimeUnit
+
+RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
+"""The watermark delay is found for each of these, besides the recall asked for."""
+
+
+@dataclass(frozen=True)
+class RecallCurve:
+    """Recall of growing delays, in milliseconds."""
+
+    delay_ms: tuple[float, ...]
+    recall: tuple[float, ...]
+
+    def needed(self, recall: float) -> float | None:
+        """The smallest of these delays that reaches ``recall``; None if none does."""
+        for delay, reached in zip(self.delay_ms, self.recall, strict=True):
+            if reached >= recall:
+                return delay
+        return None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a sample says about waiting."""
+
+    recall: float
+    """The recall asked for."""
+    k_ms: float
+    """Slack with which recalljoin reaches it over the whole sample."""
+    watermark_ms: float
+    """Delay to give to ``withWatermark`` of every stream of a plain Spark join, to reach it."""
+    largest_delay_ms: float
+    """Delay of the latest tuple; waiting for it would be waiting for everything."""
+    n_tuples: int
+    n_results: int
+    """True results of the sample."""
+    slack: RecallCurve
+    """Recall of recalljoin against K."""
+    watermark: RecallCurve
+    """Recall of a plain Spark join against the watermark delay, if every row came in a
+    micro-batch of its own. Longer batches lose less, as the watermark moves between them only."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As numbers and lists."""
+        return {
+            "recall": self.recall,
+            "k_ms": self.k_ms,
+            "watermark_ms": self.watermark_ms,
+            "largest_delay_ms": self.largest_delay_ms,
+            "tuples": self.n_tuples,
+            "results": self.n_results,
+            "slack": {"delay_ms": self.slack.delay_ms, "recall": self.slack.recall},
+            "watermark": {"delay_ms": self.watermark.delay_ms, "recall": self.watermark.recall},
+        }
+
+
+def advise(
+    query: str | Query,
+    inputs: Mapping[str, pa.Table],
+    *,
+    recall: float | None = None,
+    time: str | None = None,
+    arrival: str | None = None,
+) -> Advice:
+    """Say how long a join must wait for a recall, going by a recorded sample.
+
+    Parameters
+    ----------
+    query
+        Text or query; a few minutes of input are enough if they are like the rest.
+    inputs
+        The tuples of each stream, by its name.
+    recall
+        Share of the true results wanted; by default what the query says, else 0.95.
+    time
+        Column with the event time, for all streams; by default what the query says (``ts``).
+    arrival
+        Column with the time or position of arrival, for all streams. Without it the tables are
+        taken as arriving in step, row by row.
+
+    Raises
+    ------
+    InvalidSetting
+        When the sample holds no result at all.
+    """
+    stated = parse_query(query) if isinstance(query, str) else query
+    given = {"time": time, "arrival": arrival}
+    changes = {name: value for name, value in given.items() if value is not None}
+    streams = tuple(replace(stream, **changes) for stream in stated.streams)
+    counted = replace(stated, streams=streams, select="count(*)")
+    bound = counted.bind({name: table.schema for name, table in inputs.items()})
+    settings = PolicySettings.of(bound)
+    if recall is not None:
+        settings = replace(settings, recall=recall)
+    return _Sample(bound, arrivals_of(bound, inputs)).advise(settings)
+
+
+class _Sample:
+    """Recorded arrivals, looked at once for each delay tried."""
+
+    def __init__(self, query: BoundQuery, arrivals: Arrivals) -> None:
+        self.query, self.arrivals = query, arrivals
+        before = no_clocks(len(query.streams))
+        arrived, clocks = follow_tuples(arrivals.stream, arrivals.ts, before=before)
+        base = np.concatenate((np.array([NEVER]), clocks.base[:-1]))[: len(arrivals)]
+        self.largest_delay = int(arrived.delay.max(initial=0))
+        # How far behind the slowest stream a tuple comes; the watermark delay must be larger.
+        known = np.where(base == NEVER, arrivals.ts - 1, base)
+        self.behind = known - arrivals.ts
+
+    def advise(self, settings: PolicySettings) -> Advice:
+        g = settings.granularity
+        slack = self._count(g=g)
+        total = int(slack.sum())
+        if not total:
+            message = "the sample holds no result, so nothing can be said about recall"
+            raise InvalidSetting(message)
+        curve = _in_ms(np.arange(len(slack)) * g, np.cumsum(slack) / total, self.query.unit)
+        watermark = self._watermark_curve(settings.recall, total, g)
+        k, delay = curve.needed(settings.recall), watermark.needed(settings.recall)
+        assert k is not None, "the largest slack produces everything"
+        assert delay is not None, "the largest delay drops nothing"
+        (largest,) = _in_ms(np.array([self.largest_delay]), np.ones(1), self.query.unit).delay_ms
+        return Advice(
+            settings.recall, k, delay, largest, len(self.arrivals), total, curve, watermark
+        )
+
+    def _count(self, kept: NDArray[np.bool_] | None = None, *, g: int = 0) -> Int64s:
+        """All results of the tuples kept, by required slack if ``g`` is given."""
+        pipeline = Pipeline(self.query, EngineSettings(rows=False, lost=False, granularity=g))
+        arrivals = self.arrivals if kept is None else _only(self.arrivals, kept)
+        drain(pipeline.push(arrivals, k=MAX_TIME))
+        _, step = drain(pipeline.flush())
+        return step.slack[0] if g else np.array([step.n_join.sum()])
+
+    def _watermark_curve(self, recall: float, total: int, g: int) -> RecallCurve:
+        """Recall of delays in steps of g; for some recalls, the smallest that reaches it."""
+        found: dict[int, float] = {}
+
+        def recall_of(steps: int) -> float:
+            if steps not in found:
+                found[steps] = int(self._count(self.behind < steps * g).sum()) / total
+            return found[steps]
+
+        all_of_it = int(self.behind.max(initial=0)) // g + 1
+        for wanted in sorted({*RECALLS, recall}):
+            too_few, enough = -1, all_of_it
+            # With more delay more rows are kept, and no result disappears.
+            while enough - too_few > 1:
+                middle = (enough + too_few) // 2
+                if recall_of(middle) >= wanted:
+                    enough = middle
+                else:
+                    too_few = middle
+            recall_of(enough)
+        steps = np.array(sorted(found), dtype=np.int64)
+        return _in_ms(steps * g, np.array([found[n] for n in steps.tolist()]), self.query.unit)
+
+
+def _only(arrivals: Arrivals, kept: NDArray[np.bool_]) -> Arrivals:
+    """The input without some of its tuples."""
+    stream = arrivals.stream[kept]
+    row = np.empty(len(stream), dtype=np.int64)
+    tables = []
+    for s, table in enumerate(arrivals.tables):
+        mine = stream == s
+        row[mine] = np.arange(int(mine.sum()))
+        tables.append(table.take(pa.array(arrivals.row[kept][mine])))
+    return Arrivals(tuple(tables), stream, row, arrivals.ts[kept])
+
+
+def _in_ms(delay: Int64s, recall: NDArray[np.float64], unit: TimeUnit) -> RecallCurve:
+    ms = delay * (NANOSECONDS_PER[unit] / NANOSECONDS_PER["ms"])
+    return RecallCurve(tuple(ms.tolist()), tuple(recall.tolist()))

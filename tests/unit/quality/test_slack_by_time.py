@@ -1,0 +1,122 @@
+"""Required slack of results, put to the time of the results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recalljoin.engine.disorder import FOREVER
+from recalljoin.quality import Profile
+from recalljoin.quality.slack_by_time import STEPS, SlackByTime
+from tests.unit.quality.intervals import interval
+
+
+def by_time(n_slots: int = 10) -> SlackByTime:
+    """Slots of 100, slack in steps of 10."""
+    return SlackByTime(width=100, granularity=10, n_slots=n_slots)
+
+
+def test_small_k_are_all_there_and_large_ones_half_a_per_cent_apart() -> None:
+    assert STEPS[:203].tolist() == list(range(203))
+    growth = STEPS[1001:] / STEPS[1000:-1]
+    assert growth.min() > 1
+    assert growth.max() < 1.0051
+    assert STEPS[-1] >= 1 << 40
+
+
+def test_what_is_produced_lies_in_the_slot_of_its_time() -> None:
+    made = by_time()
+    made.observe(interval([6, 2, 0, 2], join_time=199))
+    made.observe(interval([10], join_time=299))
+    assert (made.first, made.last) == (1, 2)
+    assert made.within(1, 1).tolist() == [6, 8, 8, 10]
+    assert made.within(2, 2).tolist() == [10, 10, 10, 10]
+    assert made.within(1, 2).tolist() == [16, 18, 18, 20]
+
+
+def test_an_interval_longer_than_a_slot_is_spread_by_the_times_of_its_results() -> None:
+    made = by_time()
+    made.observe(interval([30, 10], join_time=399, times=[150, 250, 350, 360]))
+    assert made.within(1, 1).tolist() == pytest.approx([7.5, 10])
+    assert made.within(3, 3).tolist() == pytest.approx([15, 20])
+
+
+def test_what_is_lost_lies_where_its_slack_says() -> None:
+    made = by_time()
+    for end in range(1, 7):
+        made.observe(interval([100], join_time=100 * end - 1, base_time=100 * end - 1))
+    # Base time went from 599 to 619. Slacks of 10 to 19, 200 to 209 and 400 to 409 below it.
+    lost = [0] * 42
+    lost[2], lost[21], lost[41] = 3, 5, 7
+    made.observe(interval([0], lost, join_time=599, base_time=619))
+    assert made.within(5, 5)[[0, 1, 2]].tolist() == [100, 100, 103]
+    assert made.within(4, 4)[[20, 21]].tolist() == [100, 105]
+    assert made.within(2, 2)[[40, 41]].tolist() == [100, 107]
+
+
+def test_a_loss_older_than_all_that_is_kept_counts_in_the_oldest_slot() -> None:
+    made = by_time(n_slots=3)
+    for end in range(1, 7):
+        made.observe(interval([100], join_time=100 * end - 1))
+    made.observe(interval([0], [0] * 50 + [4], join_time=599, base_time=599))
+    assert made.oldest == 3
+    assert made.within(3, 3)[-1] == 104
+
+
+def test_after_a_long_gap_nothing_old_is_left() -> None:
+    made = by_time()
+    made.observe(interval([5], join_time=99))
+    made.observe(interval([7], join_time=1_000_099))
+    assert made.within(made.oldest, made.last)[-1] == 7
+
+
+def test_before_any_result_nothing_is_known() -> None:
+    made = by_time()
+    made.observe(Profile.empty(2, granularity=10))
+    assert made.first is None
+
+
+def test_the_end_of_the_input_is_not_a_time() -> None:
+    made = by_time()
+    made.observe(interval([5], join_time=199))
+    made.observe(interval([5], join_time=FOREVER, base_time=FOREVER, times=[250]))
+    assert made.last == 1
+    assert made.within(2, 2)[-1] == 5
+
+
+def test_a_need_is_the_smallest_k_that_reaches_the_recall() -> None:
+    made = by_time()
+    made.observe(interval([80, 15, 5], join_time=99))
+    made.observe(interval([95, 0, 0, 5], join_time=199))
+    made.observe(interval([0], join_time=299))
+    assert made.needs(1, range(3), recall=0.9).tolist() == [1, 0, -1]
+    # 175, 190, 195, 200 of 200 results: 180 are asked for, or 196.
+    assert made.needs(2, range(1, 2), recall=0.9).tolist() == [1]
+    assert made.needs(2, range(1, 2), recall=0.98).tolist() == [3]
+    assert made.needs(2, range(1, 1), recall=0.9).tolist() == []
+
+
+def test_needs_of_many_stretches_are_those_of_each_alone() -> None:
+    made = by_time(n_slots=40)
+    rng = np.random.default_rng(3)
+    for end in range(1, 31):
+        results = (rng.integers(0, 50, 30) * 10 ** rng.integers(0, 6)).tolist()
+        made.observe(interval(results, rng.integers(0, 9, 60).tolist(), join_time=100 * end - 1))
+    for n in (1, 4, 10):
+        together = made.needs(n, range(n - 1, 30), recall=0.9)
+        for end, need in enumerate(together.tolist(), start=n - 1):
+            within = made.within(end - n + 1, end)
+            assert need == STEPS[np.argmax(within >= 0.9 * within[-1])]
+
+
+def test_a_snapshot_goes_on_as_the_original() -> None:
+    made, other = by_time(), by_time()
+    for end in range(1, 15):
+        made.observe(interval([9, 3, end], [0, 1, 2], join_time=100 * end - 1))
+    other.restore(made.snapshot())
+    for each in (made, other):
+        each.observe(interval([4, 4], [0, 0, 0, 9], join_time=1599))
+    assert other.snapshot() == made.snapshot()
+    assert other.needs(3, range(12, 16), recall=0.9).tolist() == (
+        made.needs(3, range(12, 16), recall=0.9).tolist()
+    )
