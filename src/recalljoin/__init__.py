@@ -14,14 +14,16 @@ from recalljoin.errors import (
     StateVersionError,
     TooManyResults,
 )
+from recalljoin.quality.advice import Advice, advise
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
-    from recalljoin.spark import join, late, progress, refused, sql, stream
+    from recalljoin.spark import join, late, progress, refused, sample, sql, stream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "DatasetError",
     "FunctionError",
     "Functions",
@@ -36,6 +38,7 @@ __all__ = [
     "Stream",
     "TooManyResults",
     "__version__",
+    "advise",
     "explain",
     "join",
     "late",
@@ -43,11 +46,12 @@ __all__ = [
     "progress",
     "refused",
     "replay",
+    "sample",
     "sql",
     "stream",
 ]
 
-_ON_SPARK = frozenset({"join", "late", "progress", "refused", "sql", "stream"})
+_ON_SPARK = frozenset({"join", "late", "progress", "refused", "sample", "sql", "stream"})
 
 
 def __getattr__(name: str) -> object:

@@ -77,15 +77,19 @@ def named_files(inputs: tuple[str, ...]) -> dict[str, str]:
     return files
 
 
-def read_schemas(files: dict[str, str]) -> dict[str, pa.Schema]:
-    """The columns of Parquet and CSV files."""
+def read_tables(files: dict[str, str]) -> dict[str, pa.Table]:
+    """Parquet and CSV files."""
     import pyarrow.csv
     import pyarrow.parquet
 
-    schemas = {}
-    for name, path in files.items():
-        if path.endswith(".csv"):
-            schemas[name] = pyarrow.csv.read_csv(path).schema
-        else:
-            schemas[name] = pyarrow.parquet.read_table(path).schema
-    return schemas
+    return {
+        name: pyarrow.csv.read_csv(path)
+        if path.endswith(".csv")
+        else pyarrow.parquet.read_table(path)
+        for name, path in files.items()
+    }
+
+
+def read_schemas(files: dict[str, str]) -> dict[str, pa.Schema]:
+    """The columns of Parquet and CSV files."""
+    return {name: table.schema for name, table in read_tables(files).items()}

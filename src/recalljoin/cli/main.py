@@ -8,6 +8,7 @@ import traceback
 import click
 
 from recalljoin import __version__
+from recalljoin.cli.advise import advise
 from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
@@ -62,6 +63,7 @@ def explain(query: str, inputs: tuple[str, ...]) -> None:
     click.echo(explained(parse_query(read_query(query)).bind(read_schemas(files))))
 
 
+main.add_command(advise)
 main.add_command(demo)
 main.add_command(evaluate)
 main.add_command(experiment)

@@ -1,0 +1,87 @@
+"""``recalljoin advise``: how long to wait, going by a recorded sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recalljoin.cli.inputs import input_option, named_files, read_query, read_tables
+
+if TYPE_CHECKING:
+    from recalljoin.quality.advice import Advice
+
+
+@click.command()
+@click.option(
+    "--query", required=True, metavar="FILE_OR_TEXT", help="The query, or a file that holds it."
+)
+@input_option("Parquet or CSV file with a sample of a stream; one for each stream of the query.")
+@click.option(
+    "--time", metavar="COLUMN", help="Event time: integer milliseconds or timestamps. [ts]"
+)
+@click.option(
+    "--arrival",
+    metavar="COLUMN",
+    help="Time or global position of arrival. "
+    "[`arrival` if every input has it; otherwise rows arrive in step]",
+)
+@click.option("--recall", type=float, help="Share of the true results wanted. [0.95]")
+@click.option("--json", "json_file", metavar="FILE", help="Write all numbers there; - for stdout.")
+def advise(
+    *,
+    query: str,
+    inputs: tuple[str, ...],
+    time: str | None,
+    arrival: str | None,
+    recall: float | None,
+    json_file: str | None,
+) -> None:
+    """Show what recall each delay would give, and the delay that is needed.
+
+    Both for recalljoin (the slack K) and for a plain join of Spark (withWatermark).
+    """
+    from recalljoin.quality.advice import advise as advice_of
+
+    text = read_query(query)
+    tables = read_tables(named_files(inputs))
+    if arrival is None and all("arrival" in table.column_names for table in tables.values()):
+        arrival = "arrival"
+    advice = advice_of(text, tables, recall=recall, time=time, arrival=arrival)
+    content = json.dumps(advice.to_json(), indent=1)
+    if json_file == "-":
+        click.echo(content)
+        return
+    if json_file is not None:
+        Path(json_file).write_text(content + "\n", encoding="utf-8")
+    _print(advice)
+
+
+def _print(advice: Advice) -> None:
+    from rich.table import Table
+
+    from recalljoin.cli.summary import duration, output_console, percent
+    from recalljoin.quality.advice import RECALLS
+
+    console = output_console()
+    console.print(
+        f"{advice.n_tuples:,} tuples, {advice.n_results:,} results; the latest tuple came "
+        f"{duration(advice.largest_delay_ms)} late.\n",
+        highlight=False,
+    )
+    table = Table("recall", "recalljoin waits (K)", "withWatermark delay", box=None, pad_edge=False)
+    for recall in sorted({*RECALLS, advice.recall}):
+        waits = [curve.needed(recall) for curve in (advice.slack, advice.watermark)]
+        cells = [percent(recall), *("-" if w is None else duration(w) for w in waits)]
+        table.add_row(*cells, style="bold" if recall == advice.recall else None)
+    console.print(table)
+    console.print(
+        f"\nFor {percent(advice.recall)} of the results, a plain Spark join needs\n"
+        f'  .withWatermark(time, "{round(advice.watermark_ms)} milliseconds")\n'
+        f"on every stream. recalljoin waits {duration(advice.k_ms)} for them, and adapts when "
+        "that changes.",
+        highlight=False,
+        markup=False,
+    )

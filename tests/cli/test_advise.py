@@ -1,0 +1,60 @@
+"""``recalljoin advise`` as somebody calls it who has read its help."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from recalljoin.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUERY = "SELECT * FROM a [1 SEC], b [1 SEC] WHERE a.x = b.x"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    a = pa.table({"ts": [0, 1000], "arrival": [0, 1], "x": [1, 1]})
+    b = pa.table({"ts": [0, 1000, 700], "arrival": [0, 2, 3], "x": [1, 1, 1]})
+    pq.write_table(a, tmp_path / "a.parquet")
+    pyarrow.csv.write_csv(b, tmp_path / "b.csv")
+    return [f"--input=a={tmp_path / 'a.parquet'}", f"--input=b={tmp_path / 'b.csv'}"]
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["advise", "--query", QUERY, *arguments])
+
+
+def test_it_says_what_to_write_in_a_plain_spark_join(inputs: list[str]) -> None:
+    result = call(*inputs, "--recall", "0.99")
+    assert result.exit_code == 0, result.output
+    assert "5 tuples, 6 results; the latest tuple came 300 ms late." in result.output
+    assert '.withWatermark(time, "310 milliseconds")' in result.output
+    assert "recalljoin waits 310 ms for them" in result.output
+
+
+def test_it_shows_what_other_recalls_would_cost(inputs: list[str]) -> None:
+    lines = [line.split() for line in call(*inputs).output.splitlines()]
+    assert ["50.0", "%", "0", "0"] in lines
+    assert ["80.0", "%", "10", "ms", "310", "ms"] in lines
+
+
+def test_the_numbers_can_be_had_as_json(inputs: list[str], tmp_path: Path) -> None:
+    printed = json.loads(call(*inputs, "--json", "-").output)
+    file = tmp_path / "advice.json"
+    assert call(*inputs, "--json", str(file)).exit_code == 0
+    assert json.loads(file.read_text()) == printed
+    assert printed["watermark_ms"] == 310
+
+
+def test_a_column_that_is_not_there_is_told(inputs: list[str]) -> None:
+    result = call(*inputs, "--time", "when")
+    assert result.exit_code == 1
+    assert "`when`" in result.stderr
