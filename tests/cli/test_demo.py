@@ -92,6 +92,9 @@ def test_the_demo_shows_every_batch_some_results_and_a_comparison(
     rows = {each.split()[0]: each.split() for each in lines[lines.index("First results") :] if each}
     produced = {p: int(rows[p][-1].replace(",", "")) for p in ("slack", "noneqsel", "max", "none")}
     assert produced["none"] < produced["slack"] < produced["max"]
+    # Half a minute is no more than a period, so recall is that of the whole.
+    assert rows["none"][-2] == "-"
+    assert float(rows["none"][-3]) < 0.7 < float(rows["max"][-3])
     report = tmp_path / "out" / "index.html"
     assert f"Report: {report}" in lines
     assert "6,000 generated orders and payments, 0.5 minutes, seed 0" in report.read_text()

@@ -147,13 +147,17 @@ def comparison(records: dict[str, RunRecord]) -> Table:
     for policy, record in records.items():
         numbers = record.to_json()
         latency = numbers["latency_ms"]
+        recall, reached = record.mean_recall, f"{percent(record.phi())} of the time"
+        if not len(record.measurements):
+            # Shorter than a period: there is only the whole to tell of.
+            recall, reached = record.n_produced / max(record.n_true, 1), "-"
         table.add_row(
             policy,
             POLICIES[policy],
             duration(numbers["avg_k_ms"]),
             "-" if latency is None else duration(latency["mean"]),
-            f"{record.mean_recall:.4f}",
-            f"{percent(record.phi())} of the time",
+            f"{recall:.4f}",
+            reached,
             f"{record.n_produced:,}",
         )
     return table
