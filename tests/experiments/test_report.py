@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import re
+import sys
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -14,6 +16,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="reports have charts")
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
+from recalljoin.errors import InvalidSetting
 from recalljoin.experiments.page import Page, Section, Table, as_html, as_markdown
 from recalljoin.experiments.report import write_report
 from recalljoin.experiments.run import Run
@@ -71,6 +74,20 @@ def test_records_are_the_same_as_json_and_as_parquet(folder: Path) -> None:
         assert row["recall"] == flat["recall"]
         assert row["adaptation_ms"]["mean"] == flat["adaptation_ms.mean"]
         assert len(row["clock_ms"]) == len(row["k_ms"])
+
+
+def test_without_matplotlib_the_way_to_install_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "recalljoin.experiments.charts")
+    with pytest.raises(InvalidSetting, match=r"call `pip install 'recalljoin\[plot\]'`"):
+        importlib.import_module("recalljoin.experiments.charts")
+
+
+def test_a_figure_names_no_address_and_no_day(folder: Path) -> None:
+    svg = (folder / "figures" / "over-time.svg").read_text(encoding="utf-8")
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", svg))
+    assert addresses == {"http://www.w3.org/1999/xlink", "http://www.w3.org/2000/svg"}
+    assert "date" not in svg
 
 
 def test_the_same_records_make_the_same_figure(folder: Path, tmp_path: Path) -> None:

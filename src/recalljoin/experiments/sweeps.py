@@ -133,7 +133,8 @@ def _figure_7_claims(scale: Scale, runs: Runs) -> list[Claim]:
             told["slack"],
             because(scale, "a few periods below the target weigh more in short data")
             if scale.name != "full"
-            else "the data are not the paper's own: another draw, and a simulated match",
+            else "the data are not the paper's own: another draw, and a simulated match in which "
+            "long delays come in bursts of single sensors, while the model takes each delay alone",
         )
     )
     return claims
