@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 
@@ -57,6 +58,14 @@ def test_every_experiment_has_its_figure_or_table(page: Page) -> None:
             assert section.png.startswith(b"\x89PNG")
     without = {section.name for section in page.sections if section.svg is None}
     assert without == {"beside-the-paper", "table2"}
+
+
+def test_values_in_a_figure_keep_all_their_digits(page: Page) -> None:
+    (figure,) = (section.svg for section in page.sections if section.name == "fig7")
+    assert figure is not None
+    words = list(ElementTree.fromstring(figure).itertext())
+    for target in QUICK.targets:
+        assert f"{target:g}" in words
 
 
 def test_the_page_says_what_it_is_made_from(page: Page) -> None:
