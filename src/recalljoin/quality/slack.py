@@ -77,7 +77,8 @@ class RequiredSlack:
         self.slack = SlackByTime(
             width=max(1, settings.period // SLOTS_PER_PERIOD),
             granularity=settings.granularity,
-            n_slots=SLOTS_PER_PERIOD + OPEN,
+            # A period that ended OPEN slots ago is still all there, even after a long interval.
+            n_slots=2 * SLOTS_PER_PERIOD + OPEN,
         )
         n_remembered = round(memory * SLOTS_PER_PERIOD)
         self.stretches = Needs(recall=settings.recall, length=STRETCH, memory=n_remembered)

@@ -182,6 +182,13 @@ def test_options_out_of_range_are_refused(option: dict[str, Any], message: str) 
         RequiredSlack(SETTINGS, **option)
 
 
+def test_needs_of_all_stretches_and_periods_are_remembered() -> None:
+    run = Run()
+    run.go(3, seconds=600)
+    assert len(run.policy.stretches.known) == 591
+    assert len(run.policy.periods.known) == 541
+
+
 def test_memory_is_counted_in_periods() -> None:
     assert RequiredSlack(SETTINGS).stretches.settled.maxlen == 3600
     assert RequiredSlack(SETTINGS, memory=3).periods.settled.maxlen == 180
