@@ -292,7 +292,7 @@ class Bench:
 
 def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[Report]:
     """About one match a tuple: marginal cost of a tuple and fixed cost of a batch."""
-    bench = Bench(folder, matches=1, title=f"{SECTION}: 2-way equi-join, one match a tuple")
+    bench = Bench(folder, matches=1, title="On Spark: 2-way equi-join, one match a tuple")
     ours_same = [bench.run(OURS, n) for n in sizes]
     theirs = {system: [bench.run(system, n) for n in sizes] for system in OTHERS}
     for system, runs in theirs.items():
@@ -301,7 +301,7 @@ def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[R
     slopes = {OURS: Slope(*(bench.run(OURS, n) for n in ours_sizes))}
     slopes |= {system: Slope(*runs) for system, runs in theirs.items()}
     costs = Report(
-        f"{SECTION}: marginal and fixed costs",
+        "On Spark: marginal and fixed costs",
         ("system", "us a tuple", "processor us", "tuples/s", "times ours", "s a batch"),
         note="Targets: at most a tenth of Spark's cost of a tuple, 1,000,000 tuples/s on two "
         "cores, no higher fixed cost of a batch.",
@@ -320,13 +320,13 @@ def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[R
 
 def many_matches(folder: Path, size: int, ours_size: int) -> list[Report]:
     """Sixteen matches a tuple: throughput."""
-    bench = Bench(folder, matches=16, title=f"{SECTION}: 16 matches a tuple")
+    bench = Bench(folder, matches=16, title="On Spark: 16 matches a tuple")
     ours_same = bench.run(OURS, size)
     theirs = [bench.run(system, size) for system in OTHERS]
     for other in theirs:
         assert ours_same.n_results == other.n_results, (ours_same, other)
     rates = Report(
-        f"{SECTION}: throughput at 16 matches a tuple",
+        "On Spark: throughput at 16 matches a tuple",
         ("system", "tuples", "tuples/s", "results/s", "ours to it"),
         note="Target: at least 30 times Spark's throughput.",
     )
@@ -346,7 +346,7 @@ def with_section(text: str, reports: list[Report]) -> str:
     before = text.partition(SECTION)[0].rstrip()
     made = f"{SECTION}\n\nMade by `python -m benchmarks.spark_join --write docs/performance.md`.\n"
     made += f"Machine: {machine()}; {datetime.now(UTC).date()}."
-    tables = [each.markdown().replace(f"{SECTION}: ", "### ", 1) for each in reports]
+    tables = [each.markdown().replace("## On Spark: ", "### ", 1) for each in reports]
     return "\n\n".join([before, made, *tables]) + "\n"
 
 
