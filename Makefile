@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock clean venv java
+.PHONY: help setup demo test check format fuzz soak bench lock clean venv java kernels
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -11,7 +11,7 @@ export PYTHON
 BIN := .venv/bin
 # Options may choose from one half of the tests only: pytest's 5 says that none was chosen.
 OR_NONE := $(if $(ARGS),|| [ $$? -eq 5 ])
-CODE := $(wildcard src tests benchmarks)
+CODE := $(wildcard src tests benchmarks scripts/*.py)
 
 help: ## print this help
 	@awk -F ':.*## ' ' \
@@ -20,12 +20,12 @@ help: ## print this help
 	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
 
 ##@ Use
-setup: venv java ## virtual environment in .venv with pinned packages, Java 17+ for Spark
+setup: venv java kernels ## virtual environment in .venv with pinned packages, Java 17+ for Spark
 demo: setup ## watch a streaming join of disordered streams find its wait, then compare policies
 	$(BIN)/recalljoin demo $(ARGS)
 
 ##@ Develop
-test: setup ## all tests: first the quick ones, then those that start Spark or take long
+test: venv java ## all tests: first the quick ones, then those that start Spark or take long
 	$(BIN)/pytest $(ARGS) $(OR_NONE)
 	$(BIN)/pytest -m "spark or slow" $(ARGS) $(OR_NONE)
 check: venv ## lint, format, types, and the direction of imports
@@ -40,7 +40,7 @@ format: venv ## write the code as the formatter has it
 ##@ Measure
 fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
-soak: setup ## kill a streaming query at random points, 20 times (KILLS=20), and compare
+soak: venv java ## kill a streaming query at random points, 20 times (KILLS=20), and compare
 	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -56,3 +56,5 @@ venv:
 	@scripts/setup venv
 java:
 	@scripts/setup java
+kernels: venv
+	@scripts/setup kernels
