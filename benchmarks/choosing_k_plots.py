@@ -1,0 +1,100 @@
+"""The figures of docs/choosing-k.md: ``python -m benchmarks.choosing_k_plots docs/figures``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+from benchmarks.choosing_k import recording
+from recalljoin.engine import Arrivals, arrivals_of
+from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.quality.slack import STRETCH, RequiredSlack
+from recalljoin.query import BoundQuery, parse_query
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#777777"
+MINUTE = 60_000
+QUERY = "SELECT count(*) FROM a [2 SEC], b [2 SEC] WHERE a.x = b.x WITH RECALL 0.95 OVER 1 MINUTE"
+
+
+def needs_figure() -> Figure:
+    """What stretches and periods of the three-stream data needed, and the K chosen."""
+    query, arrivals, truth = recording("x3", 0)
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots(2, 1, sharex=True)
+    for axis, recall in zip(axes, (0.95, 0.99), strict=True):
+        settings = PolicySettings(windows=(5000,) * 3, recall=recall)
+        policy = RequiredSlack(settings, memory=100)
+        record = run_adaptive(query, arrivals, policy, settings, truth=truth)
+        for needs, length, colour, name in (
+            (policy.stretches.known, STRETCH, GREY, "needed by 10 s"),
+            (policy.periods.known, 60, BLUE, "needed by 1 min"),
+        ):
+            axis.plot(
+                (np.arange(len(needs)) + length) / 60, needs / 100, color=colour, lw=0.8, label=name
+            )
+        minutes = (record.clock - record.clock[0]) / MINUTE
+        axis.plot(minutes, record.k / 1000, color=ORANGE, lw=1.6, label="K")
+        _finish(axis, f"K (s), recall {recall:g}")
+    axes[-1].set_xlabel("time (min)")
+    axes[0].legend(frameon=False, ncols=3, loc="upper right")
+    return figure
+
+
+def jump_figure() -> Figure:
+    """K and recall while delays are tenfold for four minutes."""
+    query, arrivals = _jumping_streams()
+    settings = PolicySettings.of(query)
+    record = run_adaptive(query, arrivals, make_policy("slack", settings), settings)
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.plot(record.clock / MINUTE, record.k / 1000, color=ORANGE)
+    below.plot(record.join_time / MINUTE, record.recall, color=BLUE)
+    below.axhline(0.95, color=GREY, lw=0.8, ls="--")
+    for axis, name in ((above, "K (s)"), (below, "recall over 1 min")):
+        axis.axvspan(4, 8, color=GREY, alpha=0.12, lw=0)
+        _finish(axis, name)
+    below.set_xlabel("time (min); delays are tenfold in the grey part")
+    return figure
+
+
+def _jumping_streams() -> tuple[BoundQuery, Arrivals]:
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name in "ab":
+        ts = np.arange(0, 12 * MINUTE, 20, dtype=np.int64)
+        delay = np.minimum(rng.exponential(1000, len(ts)), 6000) * (rng.random(len(ts)) < 0.3)
+        delay *= np.where((ts >= 4 * MINUTE) & (ts < 8 * MINUTE), 10, 1)
+        keys = rng.integers(0, 10, len(ts))
+        made = pa.table({"ts": ts, "arrival": ts + delay.astype(np.int64), "x": keys})
+        tables[name] = made.sort_by("arrival")
+    written = parse_query(QUERY, arrival="arrival")
+    query = written.bind({name: table.schema for name, table in tables.items()})
+    return query, arrivals_of(query, tables)
+
+
+def _finish(axis: Axes, name: str) -> None:
+    axis.set_ylabel(name)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.margins(x=0.01)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def main(folder: Path) -> None:
+    """Draw the figures into FOLDER."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in (("needs", needs_figure()), ("jump", jump_figure())):
+        figure.savefig(folder / f"choosing-k-{name}.svg", metadata={"Date": None})
+        print(folder / f"choosing-k-{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
