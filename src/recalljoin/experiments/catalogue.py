@@ -67,7 +67,8 @@ def page_of(names: Sequence[str], scale: Scale, runs: Runs, *, code: str) -> Pag
         "the simulation was fitted to what the paper says of them.",
         f"Seed {scale.seed}; code {code}; Python {platform.python_version()}, Spark "
         f"{spark_version}, {os.cpu_count()} cores. Unless said otherwise P = 1 min, L = 1 s, "
-        "g = b = 10 ms. Made by `recalljoin experiment`.",
+        "g = b = 10 ms. Times and speeds are those of one run each, on a machine that may have had "
+        "other work. Made by `recalljoin experiment`.",
     )
     return Page("Results", _label(scale), text, tuple(sections))
 

@@ -144,8 +144,8 @@ def _latency(scale: Scale, runs: Runs) -> Section:
         ),
         table=Table(header, tuple(rows)),
         notes=(
-            "K is a mean over time, latency one over results: where K changes much, as with the "
-            "paper's model, the two are far apart.",
+            "A K that is large for one interval only is never waited out: what it held back leaves "
+            "when it falls. So the two are far apart where K swings, as with the paper's model.",
         ),
     )
 

@@ -121,7 +121,7 @@ def _figure_7_claims(scale: Scale, runs: Runs) -> list[Claim]:
         for policy in ("noneqsel", "slack")
     }
     told = {
-        policy: f"{percent(phi)} at worst ({title}, Γ = {target:g})"
+        policy: f"{percent(phi)} at worst" + (f" ({title}, Γ = {target:g})" if phi < 1 else "")
         for policy, (phi, target, title) in worst.items()
     }
     claims.append(
