@@ -260,7 +260,7 @@ def worded(figure: Figure, kind: str) -> bytes:
 
 
 def slim(svg: bytes) -> bytes:
-    """The same picture in a smaller file: no indentation, places to a hundredth of a point.
+    """The same picture in a smaller file: no line for each point, places to 0.01.
 
     What is written in the picture stays as it is.
 
@@ -270,5 +270,5 @@ def slim(svg: bytes) -> bytes:
     b'<text x="38.72">0.999</text>'
     """
     svg = re.sub(rb"<!DOCTYPE[^>]*>\s*", b"", svg)
-    svg = re.sub(rb"\n +", b"\n", svg)
+    svg = re.sub(rb"\n +", b"\n", svg).replace(b" \n", b" ")
     return re.sub(rb"<[^>]*>", lambda tag: re.sub(rb"(\d\.\d\d)\d+", rb"\1", tag[0]), svg)
