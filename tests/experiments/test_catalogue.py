@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="experiments have charts")
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.cli.experiment import NAMES, announced, estimate
+from recalljoin.datasets import make_syn_x4
 from recalljoin.experiments import scale as scales
+from recalljoin.experiments.baselines import OWN_DRAW
 from recalljoin.experiments.catalogue import EXPERIMENTS, claims_of, page_of, rows_of, specs_of
 from recalljoin.experiments.page import as_html
 from recalljoin.experiments.report import write_docs, write_page
@@ -110,6 +113,20 @@ def test_what_differs_from_the_paper_is_marked_and_explained() -> None:
     soccer, synthetic = section.notes
     assert "the match is simulated" in soccer
     assert "D_syn ×3; mean K and recall of Max-K-slack, D_syn ×4: only the first" in synthetic
+
+
+@pytest.mark.parametrize(("seed", "mean"), [(0, "18.8 s"), (9, "13.6 s")])
+def test_the_mean_slack_of_the_largest_delay_depends_on_the_draw_as_is_said(
+    seed: int, mean: str
+) -> None:
+    dataset = make_syn_x4(seed)
+    largest = np.zeros(dataset.rows, dtype=np.int64)
+    for stream in dataset.streams:
+        ts = dataset.table(stream)["ts"].to_numpy()
+        np.maximum(largest, np.maximum.accumulate(ts) - ts, out=largest)
+    k = np.maximum.accumulate(largest)[99::100]
+    assert f"{k.mean() / 1000:.1f} s" == mean
+    assert mean in OWN_DRAW
 
 
 def test_runs_are_shared_between_experiments() -> None:
