@@ -18,7 +18,7 @@ from recalljoin.quality.advice import Advice, advise
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
-    from recalljoin.spark import join, late, progress, refused, sample, sql, stream
+    from recalljoin.spark import forecast, join, late, progress, refused, sample, sql, stream
 
 __version__ = "0.1.0"
 
@@ -40,6 +40,7 @@ __all__ = [
     "__version__",
     "advise",
     "explain",
+    "forecast",
     "join",
     "late",
     "parse_query",
@@ -51,7 +52,9 @@ __all__ = [
     "stream",
 ]
 
-_ON_SPARK = frozenset({"join", "late", "progress", "refused", "sample", "sql", "stream"})
+_ON_SPARK = frozenset(
+    {"forecast", "join", "late", "progress", "refused", "sample", "sql", "stream"}
+)
 
 
 def __getattr__(name: str) -> object:

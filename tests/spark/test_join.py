@@ -318,3 +318,37 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     assert (refused["l"]["a"], refused["reason"]) == (1, "null time")
     with pytest.raises(InvalidSetting, match=r"holds no late rows of stream 'r'; they are kept"):
         rj.late(spark, log, "r")
+
+
+def test_the_forecast_says_what_each_slack_would_have_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import recalljoin.spark as rj
+
+    def run(log: Path, **settings: Any) -> None:
+        # Per 100 ms of arrival one tuple in time on both sides, and one on the left 30 late.
+        left = [(100 * n, 1, 100 * n) for n in range(10)]
+        left += [(100 * n - 30, 2, 100 * n + 60) for n in range(1, 10)]
+        right = [(100 * n + at, key, 100 * n) for n in range(10) for at, key in ((0, 1), (-25, 2))]
+        schema = "ts bigint, a bigint, at bigint"
+        joined = rj.join(
+            rj.stream(spark.createDataFrame(left, schema), name="l", window=10, arrival="at"),
+            rj.stream(spark.createDataFrame(right, schema), name="r", window=10, arrival="at"),
+            on="l.a = r.a",
+            control_log=str(log),
+            tick="50 ms",
+            **settings,
+        )
+        joined.count()
+
+    run(tmp_path / "adaptive", recall=0.9, period="600 ms", interval="100 ms", cells=2)
+    curve = rj.forecast(spark, str(tmp_path / "adaptive")).orderBy("k").collect()
+    recalls = [row["recall"] for row in curve]
+    assert recalls == sorted(recalls)
+    assert recalls[-1] == 1
+    # Half of the results lie 25 back when their last member comes, which a slack of 30 waits for.
+    assert recalls[0] == pytest.approx(0.5, abs=0.1)
+    assert {row["k"]: row["recall"] for row in curve}[30] == 1
+    run(tmp_path / "fixed", k=30)
+    with pytest.raises(InvalidSetting, match="holds no slack of results; the policy `slack` asks"):
+        rj.forecast(spark, str(tmp_path / "fixed"))

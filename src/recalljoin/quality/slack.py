@@ -21,7 +21,7 @@ import numpy as np
 from recalljoin.engine.disorder import NEVER
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
-from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, STEPS, SlackByTime
+from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -106,7 +106,7 @@ class RequiredSlack:
         g = self.settings.granularity
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
-        self._forecast = self._make_forecast()
+        self._forecast = self.slack.forecast() or self._forecast
         steps = self._choose()
         if steps is not None:
             self.k = steps * g
@@ -193,16 +193,6 @@ class RequiredSlack:
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
 
-    def _make_forecast(self) -> Forecast | None:
-        slack = self.slack
-        if slack.first is None or slack.last < slack.oldest:
-            return None
-        begin = max(slack.oldest, slack.last - SLOTS_PER_PERIOD + 1)
-        within = slack.within(begin, slack.last)
-        if within[-1] < 0.5:
-            return self._forecast
-        return Forecast(STEPS[: len(within)] * slack.granularity, within / within[-1])
-
     def forecast(self) -> Forecast | None:
         """Recall that each K would have had over the last period."""
         return self._forecast
@@ -227,7 +217,7 @@ class RequiredSlack:
         self.stretches.restore(state["stretches"])
         self.periods.restore(state["periods"])
         self.latest_delays.restore(state["latest_delays"])
-        self._forecast = self._make_forecast()
+        self._forecast = self.slack.forecast()
 
 
 class LatestDelays:

@@ -18,6 +18,7 @@ import numpy as np
 
 from recalljoin.engine.compiled import compiled
 from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.quality.policy import Forecast
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -132,6 +133,16 @@ class SlackByTime:
         """How many results of slots ``begin`` to ``end`` each K of STEPS would have produced."""
         wanted = np.arange(begin, end + 1) % self.n_slots
         return np.cumsum(self._results[wanted].sum(axis=0))
+
+    def forecast(self) -> Forecast | None:
+        """Recall that each K would have had over the last period; None if it had no result."""
+        if self.first is None or self.last < self.oldest:
+            return None
+        begin = max(self.oldest, self.last - SLOTS_PER_PERIOD + 1)
+        within = self.within(begin, self.last)
+        if within[-1] < 0.5:
+            return None
+        return Forecast(STEPS[: len(within)] * self.granularity, within / within[-1])
 
     def needs(self, n: int, ends: range, *, recall: float) -> Int64s:
         """The K, in steps of g, that stretches of ``n`` slots needed to reach a recall.

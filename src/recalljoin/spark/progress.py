@@ -11,6 +11,7 @@ from pyspark.sql.window import Window
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.recall import RecallMeter
+from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE
 
@@ -31,6 +32,7 @@ SCHEMA = pa.schema(
         ("watermark", pa.int64()),
         ("base_time", pa.int64()),
         ("recall", pa.float64()),
+        ("recall_at_least", pa.float64()),
         ("recall_settled", pa.float64()),
         *((name, pa.int64()) for name in _COUNTS),
         *((f"total_{name}", pa.int64()) for name in _COUNTS),
@@ -61,8 +63,9 @@ def progress(spark: SparkSession, control_log: str) -> DataFrame:
     -------
     DataFrame
         Slack (and where it changes inside a batch, all it was in turn), watermark, recall over the
-        last period (of the newest results, provisional; and of the newest that no late tuple can
-        change), tuples arrived, late and refused (by reason),
+        last period (of the newest results, provisional, and what it is ``at_least`` if tuples
+        that came beyond the retention horizon cost as much as any tuple could; and of the newest
+        that no late tuple can change), tuples arrived, late and refused (by reason),
         results produced and lost, each in the batch and in total; tuples buffered and kept;
         ``replication``, copies made of a tuple; ``busiest``, how many times the work of a mean cell
         the busiest one had, in tuples and results; cells ``restored`` from state; time by stage in
@@ -115,6 +118,7 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "watermark": _known(report.watermark),
             "base_time": _known(report.base_time),
             "recall": meter.measure().recall,
+            "recall_at_least": meter.measure().lowest_recall,
             "recall_settled": meter.measure_settled().recall,
             **counts,
             **{f"total_{name}": total for name, total in totals.items()},
@@ -127,6 +131,49 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "refused_by": list(_refused_by(report)),
             "seconds": list(report.seconds.items()),
         }
+
+
+def forecast(spark: SparkSession, control_log: str) -> DataFrame:
+    """What another target would cost: the recall each slack would have had over the last period.
+
+    Parameters
+    ----------
+    spark
+        The session of the DataFrame.
+    control_log
+        As given to :func:`~recalljoin.spark.join`.
+
+    Returns
+    -------
+    DataFrame
+        ``k``, in the query's unit of time, and ``recall``, both growing.
+
+    Raises
+    ------
+    InvalidSetting
+        When there is no such control log, or no result of the last period in it; or when the
+        join's policy does not ask for the slack of results.
+    """
+    return spark.createDataFrame(forecast_table(control_log))
+
+
+def forecast_table(control_log: str) -> pa.Table:
+    """The same as :func:`forecast`, without Spark."""
+    slack: SlackByTime | None = None
+    for report in _existing(control_log).reports_after(-1):
+        width = max(1, report.period // SLOTS_PER_PERIOD)
+        g = report.profile.granularity
+        if slack is None or (slack.width, slack.granularity) != (width, g):
+            slack = SlackByTime(width=width, granularity=g, n_slots=2 * SLOTS_PER_PERIOD)
+        slack.observe(report.profile)
+    found = None if slack is None else slack.forecast()
+    if found is None:
+        message = (
+            f"`control_log` {control_log!r} holds no slack of results; the policy `slack` asks "
+            "for it"
+        )
+        raise InvalidSetting(message)
+    return pa.table({"k": pa.array(found.k), "recall": pa.array(found.recall)})
 
 
 def late(spark: SparkSession, control_log: str, stream: str) -> DataFrame:
