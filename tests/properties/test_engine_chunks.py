@@ -18,8 +18,9 @@ class Rebuilt(EngineRun):
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
-        self.all_numbers = list(self.numbers)
-        self.chunks: list[Chunk] = []
+        self.to_come = [list(numbers) for numbers in self.numbers]
+        self.chunks: list[tuple[Chunk, list[list[int]]]] = []
+        """Each with the numbers of its tuples, stream by stream."""
 
     def account_with(self, rebuilds: frozenset[int]) -> Account:
         """Run to the end, rebuilding after some ticks."""
@@ -30,7 +31,11 @@ class Rebuilt(EngineRun):
             times = tuple(part.ts[part.stream == s] for s in range(self.script.case.m))
             before = Clocks.of(self.pipeline.progress)
             self.take(*drain(self.push_ticks(n, n + 1)))
-            self.chunks.append(Chunk(part.tables, times, before))
+            taken = [numbers[: len(ts)] for numbers, ts in zip(self.to_come, times, strict=True)]
+            self.to_come = [
+                numbers[len(ts) :] for numbers, ts in zip(self.to_come, times, strict=True)
+            ]
+            self.chunks.append((Chunk(part.tables, times, before), taken))
             if n in rebuilds:
                 self._rebuild()
         self.take(*drain(self.pipeline.flush()))
@@ -40,25 +45,16 @@ class Rebuilt(EngineRun):
         now = Clocks.of(self.pipeline.progress)
         bound, settings = self.script.bound, self.script.settings
         self.chunks = [
-            chunk
-            for chunk in self.chunks
+            (chunk, numbers)
+            for chunk, numbers in self.chunks
             if last_needed(bound, settings, chunk) != NEVER
             and last_needed(bound, settings, chunk) >= now.watermark
         ]
-        self.pipeline = rebuild(bound, settings, self.chunks, now)
-        # Rows are numbered from the first chunk that is left.
-        for s, numbers in enumerate(self.all_numbers):
-            kept = sum(len(chunk.times[s]) for chunk in self.chunks)
-            arrived = sum(
-                e.stream == s and e.arrival in self.seen for e in self.script.case.arrivals
-            )
-            self.numbers[s] = numbers[arrived - kept :]
-
-    @property
-    def seen(self) -> set[int]:
-        """Tuples that have arrived so far: as many as delays have been told."""
-        in_order = sorted(self.script.case.arrivals, key=lambda e: (e.tick, e.stream, e.arrival))
-        return {e.arrival for e in in_order[: len(self.told.delays)]}
+        self.pipeline = rebuild(bound, settings, [chunk for chunk, _ in self.chunks], now)
+        # Rows are numbered as they come in the chunks that are left, which need not be the last.
+        for s, to_come in enumerate(self.to_come):
+            kept = [number for _, numbers in self.chunks for number in numbers[s]]
+            self.numbers[s] = kept + to_come
 
 
 @given(script=scripts("tick"), data=st.data())
