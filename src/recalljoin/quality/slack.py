@@ -21,7 +21,7 @@ import numpy as np
 from recalljoin.engine.disorder import NEVER
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
-from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime
+from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -75,7 +75,7 @@ class RequiredSlack:
         self.share = share
         self.k = 0
         self.slack = SlackByTime(
-            width=max(1, settings.period // SLOTS_PER_PERIOD),
+            width=slot_width(settings.period, settings.granularity),
             granularity=settings.granularity,
             # A period that ended OPEN slots ago is still all there, even after a long interval.
             n_slots=2 * SLOTS_PER_PERIOD + OPEN,

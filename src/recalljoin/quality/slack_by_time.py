@@ -43,6 +43,19 @@ STEPS = _make_steps()
 apart. What is kept of a slot, and the cost of looking at it, are thus small for any g and delay."""
 
 
+def slot_width(period: int, granularity: int) -> int:
+    """Length of a slot: a 60th of a period, rounded up to whole steps of g.
+
+    So it is the same length of time in every unit, and so is what is learnt from it.
+
+    Examples
+    --------
+    >>> slot_width(60_000, 10), slot_width(1000, 10), slot_width(1_000_000, 10_000)
+    (1000, 20, 20000)
+    """
+    return -(-period // (SLOTS_PER_PERIOD * granularity)) * granularity
+
+
 class SlackByTime:
     """Histograms of required slack, one for each of the newest slots of result time.
 

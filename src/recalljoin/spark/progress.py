@@ -11,7 +11,7 @@ from pyspark.sql.window import Window
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.recall import RecallMeter
-from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime
+from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE
 
@@ -161,8 +161,8 @@ def forecast_table(control_log: str) -> pa.Table:
     """The same as :func:`forecast`, without Spark."""
     slack: SlackByTime | None = None
     for report in _existing(control_log).reports_after(-1):
-        width = max(1, report.period // SLOTS_PER_PERIOD)
         g = report.profile.granularity
+        width = slot_width(report.period, g)
         if slack is None or (slack.width, slack.granularity) != (width, g):
             slack = SlackByTime(width=width, granularity=g, n_slots=2 * SLOTS_PER_PERIOD)
         slack.observe(report.profile)
