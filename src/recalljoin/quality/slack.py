@@ -63,7 +63,7 @@ class RequiredSlack:
     uses_slack = True
 
     def __init__(
-        self, settings: PolicySettings, *, share: float = 0.86, memory: float = 60.0
+        self, settings: PolicySettings, *, share: float = 0.87, memory: float = 60.0
     ) -> None:
         check_options(
             {
