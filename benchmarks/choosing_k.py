@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from benchmarks.engine import prepare
 from benchmarks.measure import Report, machine
 from recalljoin.datasets import make_syn_x3, make_syn_x4
-from recalljoin.engine import Arrivals, arrivals_of
 from recalljoin.quality import PolicySettings, Timeline, make_policy, run_adaptive, true_results
-from recalljoin.query import BoundQuery, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from recalljoin.engine import Arrivals
+    from recalljoin.query import BoundQuery
 
 DATA = {"x3": make_syn_x3, "x4": make_syn_x4}
 RECALLS = (0.9, 0.95, 0.99, 0.999)
@@ -51,9 +53,7 @@ def recording(data: str, seed: int) -> tuple[BoundQuery, Arrivals, Timeline]:
     """The streams of one seed, ready for the engine, and their true results."""
     dataset = DATA[data](seed)
     tables = {name: dataset.table(name) for name in dataset.streams}
-    written = replace(parse_query(dataset.query, arrival="arrival"), select="count(*)")
-    query = written.bind({name: table.schema for name, table in tables.items()})
-    arrivals = arrivals_of(query, tables)
+    query, arrivals = prepare(dataset.query, tables)
     return query, arrivals, true_results(query, arrivals)
 
 

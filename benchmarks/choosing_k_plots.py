@@ -11,15 +11,18 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from benchmarks.choosing_k import recording
-from recalljoin.engine import Arrivals, arrivals_of
+from benchmarks.engine import prepare
+from recalljoin.experiments.charts import COLOURS
 from recalljoin.quality import PolicySettings, make_policy, run_adaptive
 from recalljoin.quality.slack import STRETCH, RequiredSlack
-from recalljoin.query import BoundQuery, parse_query
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#777777"
+    from recalljoin.engine import Arrivals
+    from recalljoin.query import BoundQuery
+
+BLUE, ORANGE, GREY = (COLOURS[name] for name in ("slack", "noneqsel", "none"))
 MINUTE = 60_000
 QUERY = "SELECT count(*) FROM a [2 SEC], b [2 SEC] WHERE a.x = b.x WITH RECALL 0.95 OVER 1 MINUTE"
 
@@ -75,9 +78,7 @@ def _jumping_streams() -> tuple[BoundQuery, Arrivals]:
         keys = rng.integers(0, 10, len(ts))
         made = pa.table({"ts": ts, "arrival": ts + delay.astype(np.int64), "x": keys})
         tables[name] = made.sort_by("arrival")
-    written = parse_query(QUERY, arrival="arrival")
-    query = written.bind({name: table.schema for name, table in tables.items()})
-    return query, arrivals_of(query, tables)
+    return prepare(QUERY, tables)
 
 
 def _finish(axis: Axes, name: str) -> None:

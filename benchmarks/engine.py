@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -28,9 +27,8 @@ K = 300
 
 def prepare(query: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arrivals]:
     """A bound query and its input, merged by the column ``arrival``."""
-    bound = parse_query(query).bind({name: table.schema for name, table in tables.items()})
-    streams = tuple(replace(stream, arrival="arrival") for stream in bound.streams)
-    bound = replace(bound, streams=streams)
+    stated = parse_query(query, arrival="arrival")
+    bound = stated.bind({name: table.schema for name, table in tables.items()})
     return bound, arrivals_of(bound, tables)
 
 

@@ -58,3 +58,9 @@ def test_a_column_that_is_not_there_is_told(inputs: list[str]) -> None:
     result = call(*inputs, "--time", "when")
     assert result.exit_code == 1
     assert "`when`" in result.stderr
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_read(inputs: list[str]) -> None:
+    result = call(*inputs, "--json", "no/where/n.json")
+    assert result.exit_code == 2
+    assert "there is no folder for 'no/where/n.json'" in result.stderr

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from recalljoin.cli.inputs import input_option, named_files, read_query, read_tables
+from recalljoin.cli.inputs import (
+    column_options,
+    input_option,
+    named_files,
+    read_query,
+    read_tables,
+)
+from recalljoin.cli.numbers import json_option, write_numbers
 
 if TYPE_CHECKING:
     from recalljoin.quality.advice import Advice
@@ -19,17 +24,9 @@ if TYPE_CHECKING:
     "--query", required=True, metavar="FILE_OR_TEXT", help="The query, or a file that holds it."
 )
 @input_option("Parquet or CSV file with a sample of a stream; one for each stream of the query.")
-@click.option(
-    "--time", metavar="COLUMN", help="Event time: integer milliseconds or timestamps. [ts]"
-)
-@click.option(
-    "--arrival",
-    metavar="COLUMN",
-    help="Time or global position of arrival. "
-    "[`arrival` if every input has it; otherwise rows arrive in step]",
-)
+@column_options
 @click.option("--recall", type=float, help="Share of the true results wanted. [0.95]")
-@click.option("--json", "json_file", metavar="FILE", help="Write all numbers there; - for stdout.")
+@json_option()
 def advise(
     *,
     query: str,
@@ -44,19 +41,15 @@ def advise(
     Both for recalljoin (the slack K) and for a plain join of Spark (withWatermark).
     """
     from recalljoin.quality.advice import advise as advice_of
+    from recalljoin.query import parse_query, with_columns, with_usual_arrival
 
-    text = read_query(query)
     tables = read_tables(named_files(inputs))
-    if arrival is None and all("arrival" in table.column_names for table in tables.values()):
-        arrival = "arrival"
-    advice = advice_of(text, tables, recall=recall, time=time, arrival=arrival)
-    content = json.dumps(advice.to_json(), indent=1)
-    if json_file == "-":
-        click.echo(content)
-        return
-    if json_file is not None:
-        Path(json_file).write_text(content + "\n", encoding="utf-8")
-    _print(advice)
+    schemas = {name: table.schema for name, table in tables.items()}
+    stated = with_columns(parse_query(read_query(query)), time=time, arrival=arrival)
+    stated = with_usual_arrival(stated, schemas)
+    advice = advice_of(stated, tables, recall=recall)
+    if not write_numbers(advice.to_json(), json_file):
+        _print(advice)
 
 
 def _print(advice: Advice) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recalljoin.cli.inputs import duration_option, input_option, named_files, read_query
+from recalljoin.cli.inputs import (
+    column_options,
+    duration_option,
+    input_option,
+    named_files,
+    read_query,
+)
+from recalljoin.cli.numbers import json_option, write_numbers
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
@@ -26,15 +32,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     "given below comes first.",
 )
 @input_option("Parquet or CSV file (or folder) of a stream; one for each stream of the query.")
-@click.option(
-    "--time", metavar="COLUMN", help="Event time: integer milliseconds or timestamps. [ts]"
-)
-@click.option(
-    "--arrival",
-    metavar="COLUMN",
-    help="Time or global position of arrival; ties go by the order of --input, then by row. "
-    "[`arrival` if every input has it; otherwise rows arrive in step]",
-)
+@column_options
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
 @duration_option("--period", "Recall is measured over it (P). [1min]")
 @duration_option("--interval", "K is chosen anew after it (L). [1s]")
@@ -58,7 +56,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 @duration_option(
     "--batch", "Length of a micro-batch; K adapts once in each. [5s with several cells]"
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write all numbers there; - for stdout.")
+@json_option()
 @click.option("--output", metavar="DIR", help="Write the results there, as Parquet; --mode rows.")
 @click.option(
     "--truth", type=click.Choice(("exact", "none")), default="exact", show_default=True,
@@ -95,16 +93,9 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[str, Any]) -> None:
-    numbers = record.to_json() | about
-    # A line for each number or list: easy on the eyes, and on whoever looks for one with grep.
-    lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items()]
-    content = "{\n" + ",\n".join(lines) + "\n}"
     json_file = given["json_file"]
-    if json_file == "-":
-        click.echo(content)
+    if write_numbers(record.to_json() | about, json_file):
         return
-    if json_file is not None:
-        Path(json_file).write_text(content + "\n", encoding="utf-8")
     from recalljoin.cli.summary import print_summary
 
     print_summary(record, setup, exact=about["truth"] == "exact")
@@ -115,7 +106,7 @@ def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[st
 
 def _check(given: dict[str, Any]) -> None:
     """See that options go together, before anything is started."""
-    output, json_file = given["output"], given["json_file"]
+    output = given["output"]
     if given["policy"] == "fixed" and given["k"] is None:
         message = "--policy fixed needs --k, the slack to use; for example --k 300ms"
         raise click.UsageError(message)
@@ -128,9 +119,6 @@ def _check(given: dict[str, Any]) -> None:
     if output is not None and Path(output).exists():
         message = f"{output!r} exists already; name a new folder"
         raise click.BadParameter(message, param_hint="--output")
-    if json_file not in (None, "-") and not Path(json_file).absolute().parent.is_dir():
-        message = f"there is no folder for {json_file!r}"
-        raise click.BadParameter(message, param_hint="--json")
     if given["policy"] != "fixed" and given["k"] is not None:
         _note(f"--k is for --policy fixed; {given['policy']} chooses its own, and it is left out")
     if given["arrival_mode"] == "tuple":

@@ -27,6 +27,20 @@ def input_option(what: str) -> Callable[[_F], _F]:
     )
 
 
+def column_options(command: _F) -> _F:
+    """The options ``--time`` and ``--arrival``, for all streams."""
+    time = click.option(
+        "--time", metavar="COLUMN", help="Event time: integer milliseconds or timestamps. [ts]"
+    )
+    arrival = click.option(
+        "--arrival",
+        metavar="COLUMN",
+        help="Time or global position of arrival; ties go by the order of --input, then by row. "
+        "[`arrival` if every input has it; otherwise rows arrive in step]",
+    )
+    return time(arrival(command))
+
+
 def duration_option(name: str, what: str) -> Callable[[_F], _F]:
     """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds."""
     return click.option(name, metavar="DURATION", callback=_as_duration, help=what)
@@ -92,4 +106,12 @@ def read_tables(files: dict[str, str]) -> dict[str, pa.Table]:
 
 def read_schemas(files: dict[str, str]) -> dict[str, pa.Schema]:
     """The columns of Parquet and CSV files."""
-    return {name: table.schema for name, table in read_tables(files).items()}
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    return {
+        name: pyarrow.csv.read_csv(path).schema
+        if path.endswith(".csv")
+        else pyarrow.parquet.ParquetDataset(path).schema
+        for name, path in files.items()
+    }

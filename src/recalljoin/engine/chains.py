@@ -37,6 +37,7 @@ from recalljoin.engine.rings import (
     Rings,
     Sequence,
     expire_window,
+    mix,
 )
 
 if TYPE_CHECKING:
@@ -102,21 +103,12 @@ def _refill(old: Chains, alive: NDArray[np.bool_], new: Chains) -> None:
         if alive[e]:
             hashed = old.entries[e, _USED]
             for c in range(n_codes):
-                hashed = _mix(hashed * 31 + old.entries[e, _KEY + c])
+                hashed = mix(hashed * 31 + old.entries[e, _KEY + c])
             at = hashed & mask
             while new.entries[at, _USED] != 0:
                 at = (at + 1) & mask
             new.entries[at] = old.entries[e]
             new.state[0] += 1
-
-
-@inlined
-def _mix(value: int) -> int:
-    """Spread the bits of a key (the finisher of splitmix64)."""
-    x = np.uint64(value)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int(np.int64(x ^ (x >> np.uint64(31))))
 
 
 @inlined
@@ -127,7 +119,7 @@ def _home_of(keys: Int64s, k: int, j: int, key_set: int, mask: int) -> int:
     """
     hashed = key_set + 1
     for c in range(keys.shape[2]):
-        hashed = _mix(hashed * 31 + keys[k, j, c])
+        hashed = mix(hashed * 31 + keys[k, j, c])
     return hashed & mask
 
 

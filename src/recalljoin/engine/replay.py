@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from recalljoin.engine.arrivals import arrivals_of, ticks_of
 from recalljoin.engine.pipeline import EngineSettings, Pipeline, Step
-from recalljoin.query import Query, parse_query
+from recalljoin.query import Query, parse_query, with_columns
 from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
 
 if TYPE_CHECKING:
@@ -117,10 +117,7 @@ def replay(
     1.0
     """
     stated = parse_query(query) if isinstance(query, str) else query
-    given = {"time": time, "arrival": arrival}
-    changes = {name: value for name, value in given.items() if value is not None}
-    streams = tuple(replace(stream, **changes) for stream in stated.streams)
-    stated = replace(stated, streams=streams)
+    stated = with_columns(stated, time=time, arrival=arrival)
     bound = stated.bind({name: table.schema for name, table in inputs.items()})
 
     def units(value: DurationLike, name: str) -> int:

@@ -83,6 +83,15 @@ class KeySets(NamedTuple):
 
 
 @inlined
+def mix(value: int) -> int:
+    """Spread the bits of a key (the finisher of splitmix64)."""
+    x = np.uint64(value)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.int64(x ^ (x >> np.uint64(31))))
+
+
+@inlined
 def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
     """Bring the number of tuples in a stream's window up to date."""
     table, cells = rings

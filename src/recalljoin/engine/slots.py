@@ -33,6 +33,7 @@ from recalljoin.engine.rings import (
     Rings,
     Sequence,
     expire_window,
+    mix,
 )
 
 if TYPE_CHECKING:
@@ -113,15 +114,6 @@ def _rebuild_buckets(slots: Slots) -> None:
     slots.state[N_BUCKETS_USED] = used
 
 
-@inlined
-def _mix(value: int) -> int:
-    """Spread the bits of a key (the finisher of splitmix64)."""
-    x = np.uint64(value)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int(np.int64(x ^ (x >> np.uint64(31))))
-
-
 @lean
 def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: int) -> int:
     """The slot of a tuple's key, made if it is new."""
@@ -131,7 +123,7 @@ def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: in
     codes = sets.tail[0] + CODES
     hashed = key_set
     for i in range(size):
-        hashed = _mix(hashed * 31 + cells[cell, codes + sets.classes[key_set, i]])
+        hashed = mix(hashed * 31 + cells[cell, codes + sets.classes[key_set, i]])
     mask = len(buckets) - 1
     at = hashed & mask
     reusable = -1

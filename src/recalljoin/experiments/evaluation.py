@@ -17,7 +17,7 @@ from recalljoin.experiments.packing import PIECES_DDL, packed
 from recalljoin.experiments.session import local_session
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
-from recalljoin.query import parse_query
+from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.spark.cells import make_grid
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.streams import arrow_schema
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery, Query
 
     Source = str | Path | DataFrame
-
-DEFAULT_ARRIVAL = "arrival"
 
 
 @dataclass
@@ -209,7 +207,7 @@ def open_recording(
     stated = parse_query(query) if isinstance(query, str) else query
     frames = {name: _frame(spark, source) for name, source in inputs.items()}
     schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
-    stated = _with_columns(stated, schemas, time, arrival)
+    stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
     bound = stated.bind(schemas)
     of_streams = _inputs_of_streams(bound, tuple(frames))
     pieces: DataFrame | None = None
@@ -251,28 +249,6 @@ def evaluate(
 
 def _frame(spark: SparkSession, source: Source) -> DataFrame:
     return source if isinstance(source, DataFrame) else read_frame(spark, source)
-
-
-def _with_columns(
-    query: Query, schemas: Mapping[str, pa.Schema], time: str | None, arrival: str | None
-) -> Query:
-    changes: dict[str, str] = {}
-    if time is not None:
-        changes["time"] = time
-    have = [DEFAULT_ARRIVAL in schema.names for schema in schemas.values()]
-    if arrival is not None:
-        changes["arrival"] = arrival
-    elif all(have) and all(stream.arrival is None for stream in query.streams):
-        changes["arrival"] = DEFAULT_ARRIVAL
-    elif any(have) and all(stream.arrival is None for stream in query.streams):
-        without = ", ".join(f"`{name}`" for name, has in zip(schemas, have, strict=True) if not has)
-        message = (
-            f"`arrival` must be known of all inputs or of none, and {without} has no column "
-            f"{DEFAULT_ARRIVAL!r}; name the column that all have in `arrival`"
-        )
-        raise InvalidSetting(message)
-    streams = tuple(replace(stream, **changes) for stream in query.streams)
-    return replace(query, streams=streams)
 
 
 def _inputs_of_streams(bound: BoundQuery, names: tuple[str, ...]) -> tuple[int, ...]:

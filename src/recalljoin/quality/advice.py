@@ -19,7 +19,7 @@ from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.arrived import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import parse_query
+from recalljoin.query import parse_query, with_columns
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
@@ -114,10 +114,8 @@ def advise(
         When the sample holds no result at all.
     """
     stated = parse_query(query) if isinstance(query, str) else query
-    given = {"time": time, "arrival": arrival}
-    changes = {name: value for name, value in given.items() if value is not None}
-    streams = tuple(replace(stream, **changes) for stream in stated.streams)
-    counted = replace(stated, streams=streams, select="count(*)")
+    stated = with_columns(stated, time=time, arrival=arrival)
+    counted = replace(stated, select="count(*)")
     bound = counted.bind({name: table.schema for name, table in inputs.items()})
     settings = PolicySettings.of(bound)
     if recall is not None:

@@ -116,9 +116,8 @@ class SlackByTime:
         # Usually one or two slots; how slack is spread is taken to be the same in each of them.
         places, n = np.unique(np.maximum(slots, self.oldest), return_inverse=True)
         shares = np.bincount(n, weights=counts) / counts.sum()
-        at = self._places(used)
-        for slot, share in zip(places.tolist(), shares.tolist(), strict=True):
-            np.add.at(self._results[slot % self.n_slots], at, share * bins[used])
+        needed = np.bincount(self._places(used), weights=bins[used])
+        self._results[places % self.n_slots, : len(needed)] += np.outer(shares, needed)
 
     def _add_lost(self, bins: Int64s, base: int) -> None:
         if base in (NEVER, FOREVER):

@@ -21,6 +21,7 @@ from recalljoin.query.evaluate import evaluate
 from recalljoin.query.explain import explain
 from recalljoin.query.expressions import Call, Column, Expression, Literal, columns, walk
 from recalljoin.query.functions import Functions, UserFunction
+from recalljoin.query.given import with_columns, with_usual_arrival
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
 from recalljoin.query.text import parse_query
@@ -48,4 +49,6 @@ __all__ = [
     "explain",
     "parse_query",
     "walk",
+    "with_columns",
+    "with_usual_arrival",
 ]

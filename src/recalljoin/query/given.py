@@ -1,0 +1,47 @@
+"""Columns that are said beside a query, for all of its streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from recalljoin.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from recalljoin.query.model import Query
+
+USUAL_ARRIVAL = "arrival"
+
+
+def with_columns(query: Query, *, time: str | None = None, arrival: str | None = None) -> Query:
+    """The query with other columns of event time and arrival, where they are given."""
+    given = {"time": time, "arrival": arrival}
+    changes = {name: value for name, value in given.items() if value is not None}
+    return replace(query, streams=tuple(replace(stream, **changes) for stream in query.streams))
+
+
+def with_usual_arrival(query: Query, schemas: Mapping[str, pa.Schema]) -> Query:
+    """The query with the column ``arrival`` as that, if it names none and every input has one.
+
+    Raises
+    ------
+    InvalidSetting
+        When only some inputs have it.
+    """
+    if any(stream.arrival is not None for stream in query.streams):
+        return query
+    without = [name for name, schema in schemas.items() if USUAL_ARRIVAL not in schema.names]
+    if not without:
+        return with_columns(query, arrival=USUAL_ARRIVAL)
+    if len(without) < len(schemas):
+        message = (
+            f"`arrival` must be known of all inputs or of none, and "
+            f"{', '.join(f'`{name}`' for name in without)} has no column {USUAL_ARRIVAL!r}; name "
+            "the column that all have in `arrival`"
+        )
+        raise InvalidSetting(message)
+    return query
