@@ -13,7 +13,7 @@ from recalljoin.spark.cell import CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hot import version_at
-from recalljoin.spark.packing import Control, Router, unpack
+from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:
@@ -119,10 +119,9 @@ class LocalJoin:
             steps = run_batch(self.plan, number, mine, store, batch=self.n_batches)
             while True:
                 try:
-                    blob = next(steps)
+                    results.append(next(steps))
                 except StopIteration as end:
                     reports.append(end.value)
                     break
-                results += unpack([pa.record_batch({"body": pa.array([blob, None])})])
         self.n_batches += 1
         return results, merged(reports)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from recalljoin.engine import EngineSettings
 from recalljoin.errors import StateVersionError
 from recalljoin.query import Query, Stream
+from recalljoin.spark.cell_state import decode_chunk
 from recalljoin.spark.packing import Control
 from tests.reference.tick import run_ticks
 from tests.spark.local_cells import LocalJoin
@@ -207,6 +208,24 @@ def test_chunks_go_when_nobody_can_need_their_tuples(tmp_path: Path) -> None:
         sizes.append(len(join.stores[0].chunks))
     # Window and retention are 50 each: a tuple is needed until the watermark is 100 further.
     assert sizes[-6:] == [3] * 6
+
+
+def test_of_a_batch_longer_than_the_windows_only_its_end_is_kept(tmp_path: Path) -> None:
+    found = []
+    for forget in (False, True):
+        join = LocalJoin(two_streams(), 1, tmp_path / str(forget))
+        join.batch([rows(*range(10_000)), rows(*range(9_990))], control=Control(k=20, clock=0))
+        (chunk,) = join.stores[0].chunks.values()
+        # From 100 before the watermark at 9969 on; before it is trimmed, there are 19,990.
+        n_rows = [table.num_rows for table in decode_chunk(join.plan.query, chunk).chunk.tables]
+        assert n_rows == [10_000 - 9_869, 9_990 - 9_869]
+        late_and_new = rows(9_930, *range(9_990, 10_050))
+        results, report = join.batch(
+            [rows(10_050), late_and_new], control=Control(k=20, clock=1), forget=forget
+        )
+        found.append((pa.Table.from_batches(results).sort_by("result_time"), report.profile.n_lost))
+    assert found[0] == found[1]
+    assert found[0][1] > 0
 
 
 def test_late_and_refused_rows_can_be_read_back_with_what_they_cost(tmp_path: Path) -> None:

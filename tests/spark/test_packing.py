@@ -1,10 +1,8 @@
-"""Parcels carry tuples, marks and refused rows; results come out of blobs as they went in."""
+"""Parcels carry tuples, marks and refused rows."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +17,6 @@ from recalljoin.spark.packing import (
     Router,
     deliver,
     needed_schema,
-    to_bytes,
-    unpack,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +95,27 @@ def test_large_tasks_are_packed_piece_by_piece(monkeypatch: pytest.MonkeyPatch) 
     assert deliver(bound(), mine).tables[0].column("ts").to_pylist() == ts.tolist()
 
 
+def test_long_bodies_travel_in_short_rows_that_may_come_in_any_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("recalljoin.spark.packing.PIECE", 100)
+    n = 300
+    ts = pa.array([None if i % 10 == 0 else i for i in range(n)], pa.int64())
+    table = pa.table({"ts": ts, "a": range(n)}, schema=SCHEMA)
+    shuffled = np.random.default_rng(1)
+    for mine in parcels_of(table):
+        assert max(len(body or b"") for _, body in mine) <= 100
+        assert len(mine) > 20
+        expected = deliver(bound(), mine)
+        found = deliver(bound(), [mine[i] for i in shuffled.permutation(len(mine))])
+        assert found.n_arrived == expected.n_arrived == [270, 0]
+        assert found.tables == expected.tables
+        assert found.refused_rows == expected.refused_rows
+        assert found.refused == [{"null time": 30}, {}]
+    rows = [deliver(bound(), mine).tables[0].column("a").to_pylist() for mine in parcels_of(table)]
+    assert sorted(rows[0] + rows[1]) == [i for i in range(n) if i % 10]
+
+
 def test_only_columns_the_query_reads_travel() -> None:
     wide = SCHEMA.append(pa.field("note", pa.string())).append(pa.field("x", pa.int64()))
     query = Query(
@@ -106,28 +123,3 @@ def test_only_columns_the_query_reads_travel() -> None:
     ).bind({"s1": wide, "s2": wide})
     assert needed_schema(query, 0).names == ["ts", "a", "x"]
     assert needed_schema(query, 1).names == ["ts", "a"]
-
-
-def test_nested_values_come_out_of_a_blob_as_they_went_in() -> None:
-    rows = pa.RecordBatch.from_pylist(
-        [
-            {
-                "s": {"x": [1, None], "y": {"z": "ü"}},
-                "m": [("k", Decimal("1.50"))],
-                "b": b"\x00\xff",
-                "t": datetime(2020, 1, 1, tzinfo=UTC),
-                "n": None,
-            }
-        ],
-        schema=pa.schema(
-            {
-                "s": pa.struct({"x": pa.list_(pa.int64()), "y": pa.struct({"z": pa.string()})}),
-                "m": pa.map_(pa.string(), pa.decimal128(10, 2)),
-                "b": pa.binary(),
-                "t": pa.timestamp("us", "UTC"),
-                "n": pa.null(),
-            }
-        ),
-    )
-    blobs = pa.record_batch({"body": pa.array([None, to_bytes(rows), to_bytes(rows)])})
-    assert list(unpack([blobs])) == [rows, rows]

@@ -11,7 +11,8 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from recalljoin.query import Query, Stream
 from recalljoin.spark import cell as cell_module
-from recalljoin.spark.packing import Control, Router, unpack
+from recalljoin.spark.observed import CLOCKS, COUNTS, SUMS
+from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.processor import CellProcessor
 from tests.spark.local_cells import LocalJoin
 
@@ -40,17 +41,21 @@ def table(*ts: int) -> pa.Table:
 
 
 def times(output: Any) -> list[int]:
-    bodies = [None if pd.isna(body) else bytes(body) for body in output["body"]]
-    batches = unpack([pa.record_batch({"body": pa.array(bodies, pa.binary())})])
-    return sorted(t for batch in batches for t in batch.column("result_time").to_pylist())
+    return sorted(output["result_time"].dropna())
 
 
-def test_results_leave_as_blobs_and_counts_as_the_last_row(tmp_path: Path) -> None:
+def counts(output: Any) -> list[dict[str, int]]:
+    lists = output[COUNTS].dropna()
+    return [dict(zip((*CLOCKS, *SUMS), values, strict=True)) for values in lists]
+
+
+def test_results_leave_as_rows_and_counts_as_the_last_one(tmp_path: Path) -> None:
     plan, rows = parcels(tmp_path, [table(10, 20), table(15, 90)], k=0)
     tester = TwsTester(CellProcessor(plan))
     output: Any = tester.testInPandas(0, rows)
     assert times(output) == [15, 20]
-    last = output.iloc[-1]
+    assert output[COUNTS].isna().tolist() == [True, True, False]
+    (last,) = counts(output)
     assert (last["arrived"], last["produced"], last["buffered"]) == (4, 2, 1)
     assert last["watermark"] == 20
 
@@ -80,8 +85,8 @@ def test_cells_of_a_group_run_side_by_side(tmp_path: Path) -> None:
         plan, rows = parcels(tmp_path / str(n_cells), tables, 0, n_cells)
         output: Any = TwsTester(CellProcessor(plan)).testInPandas(0, rows)
         found.append(times(output))
-        assert sorted(output["cell"][output["body"].isna()]) == list(range(n_cells))
-        assert output["arrived"].sum() == 80
+        assert len(counts(output)) == n_cells
+        assert sum(each["arrived"] for each in counts(output)) == 80
     assert found[0] == found[1] != []
 
 

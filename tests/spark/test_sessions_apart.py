@@ -52,6 +52,7 @@ found = sorted(map(tuple, spark.read.parquet("out").select("l", "r").collect()))
 print("SAME", found == sorted((a, b) for a in range(300) for b in range(300)
                               if abs(a - b) <= 5 and a % 3 == b % 3))
 print("PARTITIONS", spark.conf.get("spark.sql.shuffle.partitions"))
+print("ARROW", spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch"))
 print("STORE", spark.conf.get("spark.sql.streaming.stateStore.providerClass").rpartition(".")[2])
 last = rj.progress(spark, "log").orderBy("batch").collect()[-1]
 print("PRODUCED", last["total_produced"] == len(found))
@@ -88,7 +89,7 @@ def test_defaults_are_set_with_a_word_and_tasks_that_are_tried_again_change_noth
 ) -> None:
     lines = output_of(PROGRAM, tmp_path)
     assert {"SAME True", "PRODUCED True", "PARTITIONS 1"} <= set(lines)
-    assert "STORE RocksDBStateStoreProvider" in lines
+    assert {"STORE RocksDBStateStoreProvider", f"ARROW {2**31 - 1}"} <= set(lines)
     assert "LOG set spark.sql.shuffle.partitions to 1, the number of groups of cells" in lines
 
 

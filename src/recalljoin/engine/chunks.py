@@ -76,6 +76,18 @@ def last_needed(query: BoundQuery, settings: EngineSettings, chunk: Chunk) -> in
     return last
 
 
+def needed_at(
+    query: BoundQuery, settings: EngineSettings, chunk: Chunk, watermark: int
+) -> list[NDArray[np.bool_]]:
+    """For each stream, which tuples of the chunk somebody can need once time has come so far."""
+    horizon = _horizon(query, settings)
+    limit = max(min(watermark, FOREVER // 2), NEVER // 2)
+    return [
+        np.maximum(ts, chunk.before.watermark) >= limit - stream.window - horizon
+        for stream, ts in zip(query.streams, chunk.times, strict=True)
+    ]
+
+
 def rebuild(
     query: BoundQuery, settings: EngineSettings, chunks: Iterable[Chunk], now: Clocks
 ) -> Pipeline:

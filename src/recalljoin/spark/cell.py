@@ -1,6 +1,6 @@
 """One cell: an operator instance that lives from batch to batch in Spark's state.
 
-    parcels -> deliver -> the engine's pipeline -> blobs of results, a report, one more chunk
+    parcels -> deliver -> the engine's pipeline -> results, a report, one more chunk
 
 The pipeline itself stays in the memory of the Python worker; what is in Spark's state is enough to
 rebuild it.
@@ -24,7 +24,7 @@ from recalljoin.quality.profile import profile_of
 from recalljoin.spark.cell_state import Meta, Store, append, read_chunks, read_meta
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot import Version, can_split, version_after, version_at
-from recalljoin.spark.instances import Memory, Watch, encoded
+from recalljoin.spark.instances import Memory, Watch, gathered
 from recalljoin.spark.moving import hand_over, take_over
 from recalljoin.spark.owned import Owned
 from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver
@@ -104,10 +104,10 @@ def run_batch(
     store: Store,
     *,
     batch: int,
-) -> Generator[bytes, None, Report]:
-    """Let a cell take in one batch: yields blobs of results, returns its report.
+) -> Generator[pa.RecordBatch, None, Report]:
+    """Let a cell take in one batch: yields results, returns its report.
 
-    State and control log are written when the last blob has been taken.
+    State and control log are written when the last of them have been taken.
     """
     if plan.policy is not None:
         report = yield from run_tuples(plan, plan.policy, parcels, store, batch=batch)
@@ -133,7 +133,7 @@ def run_batch(
     first_rows = pipeline.n_arrived.copy()
     idle = _follow_clock(plan, meta, delivery)
     arrivals = _arrivals_of(query, delivery)
-    step = yield from encoded(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
+    step = yield from gathered(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
     watch.stop("join")
 
     append(

@@ -8,15 +8,17 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+
 from recalljoin.engine.arrivals import times_of
-from recalljoin.engine.chunks import Chunk, Clocks, last_needed
+from recalljoin.engine.chunks import Chunk, Clocks, last_needed, needed_at
 from recalljoin.engine.disorder import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST
-from recalljoin.spark.packing import needed_schema, owned_in, table_of
+from recalljoin.spark.packing import OWNED, needed_schema, owned_in, table_of, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -184,9 +186,15 @@ def append(
     meta.chunks = [(number, last) for number, last in meta.chunks if last >= now.watermark]
     for part in _in_values(bodies):
         content = encode_chunk(part, before, batch)
-        last = last_needed(query, settings, decode_chunk(query, content).chunk)
-        if last >= now.watermark:
-            add_chunk(store, meta, content, last)
+        stored = decode_chunk(query, content)
+        last = last_needed(query, settings, stored.chunk)
+        if last < now.watermark:
+            continue
+        needed = needed_at(query, settings, stored.chunk, now.watermark)
+        if 2 * sum(int(mask.sum()) for mask in needed) < sum(map(len, needed)):
+            # The batch is longer than the windows: most of it is over already.
+            content = encode_part(stored, needed)
+        add_chunk(store, meta, content, last)
     meta.local_times = list(now.local_times)
     meta.base_time, meta.watermark = now.base_time, now.watermark
     meta.token = uuid.uuid4().hex
@@ -211,6 +219,15 @@ def encode_chunk(bodies: Bodies, before: Clocks, batch: int) -> bytes:
     lengths = [[len(body) for body in parts] for parts in bodies]
     head = json.dumps({"before": asdict(before), "batch": batch, "lengths": lengths}).encode()
     return b"".join((struct.pack("<q", len(head)), head, *(b for part in bodies for b in part)))
+
+
+def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> bytes:
+    """Some tuples of a chunk as a chunk of their own."""
+    bodies = []
+    for table, owned, mask in zip(stored.chunk.tables, stored.owned, chosen, strict=True):
+        rows = table if owned is None else table.append_column(OWNED, pa.array(owned))
+        bodies.append((to_bytes(rows.filter(pa.array(mask))),) if mask.any() else ())
+    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
 
 
 def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:

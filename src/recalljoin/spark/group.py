@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from recalljoin.spark.cell import CellPlan, run_batch
+from recalljoin.spark.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from recalljoin.spark.report import Report
+    import pyarrow as pa
 
 Parcel = tuple[str, bytes | None]
 
 _MOST_WAITING = 4
-"""Blobs of results held for Spark to take."""
+"""Pieces of results held for Spark to take."""
 
 
 class GroupStore(Protocol):
@@ -76,10 +77,10 @@ class _CellStore:
 
 def run_group(
     plan: CellPlan, parcels: Mapping[int, Sequence[Parcel]], store: GroupStore, *, batch: int
-) -> Generator[tuple[int, bytes], None, list[Report]]:
+) -> Generator[pa.RecordBatch, None, list[Report]]:
     """Let the cells of a group take in one batch.
 
-    Yields cells with blobs of their results, in the order of each cell; returns all reports.
+    Yields their results, in the order of each cell; returns all reports.
 
     Parameters
     ----------
@@ -94,12 +95,12 @@ def run_group(
     """
     lock = threading.Lock()
     stopped = threading.Event()
-    done: queue.Queue[tuple[int, bytes | Report | BaseException]] = queue.Queue(_MOST_WAITING)
+    done: queue.Queue[pa.RecordBatch | Report | BaseException] = queue.Queue(_MOST_WAITING)
 
-    def put(cell: int, item: bytes | Report | BaseException) -> None:
+    def put(item: pa.RecordBatch | Report | BaseException) -> None:
         while not stopped.is_set():
             try:
-                done.put((cell, item), timeout=0.5)
+                done.put(item, timeout=0.5)
             except queue.Full:
                 continue
             return
@@ -109,13 +110,13 @@ def run_group(
             steps = run_batch(plan, cell, parcels[cell], _CellStore(store, cell, lock), batch=batch)
             while not stopped.is_set():
                 try:
-                    blob = next(steps)
+                    results = next(steps)
                 except StopIteration as end:
-                    put(cell, end.value)
+                    put(end.value)
                     return
-                put(cell, blob)
+                put(results)
         except BaseException as error:
-            put(cell, error)
+            put(error)
 
     threads = [threading.Thread(target=work, args=(cell,), daemon=True) for cell in sorted(parcels)]
     for thread in threads:
@@ -123,13 +124,13 @@ def run_group(
     reports: list[Report] = []
     try:
         while len(reports) < len(threads):
-            cell, item = done.get()
+            item = done.get()
             if isinstance(item, BaseException):
                 raise item
-            if isinstance(item, bytes):
-                yield cell, item
-            else:
+            if isinstance(item, Report):
                 reports.append(item)
+            else:
+                yield item
     finally:
         # Should one cell fail, or Spark give up, no other may go on writing state.
         stopped.set()

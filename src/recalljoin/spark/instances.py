@@ -11,14 +11,13 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from recalljoin.spark.packing import to_bytes
+import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-    import pyarrow as pa
-
-    from recalljoin.engine import Step
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 17, 1 << 24
+"""Results are handed to Spark when there are as many, or when they take as much."""
 
 _T = TypeVar("_T")
 
@@ -69,18 +68,31 @@ class Watch:
         self._since = now
 
 
-def encoded(
-    steps: Generator[pa.RecordBatch, None, Step], watch: Watch
-) -> Generator[bytes, None, Step]:
-    """Results as blobs, on their way to Spark."""
+def gathered(
+    steps: Generator[pa.RecordBatch, None, _T], watch: Watch
+) -> Generator[pa.RecordBatch, None, _T]:
+    """Results on their way to Spark, in pieces large enough for what each costs there."""
+    held: list[pa.RecordBatch] = []
+    n_rows = n_bytes = 0
     while True:
         try:
             results = next(steps)
         except StopIteration as end:
-            step: Step = end.value
-            return step
-        blob = to_bytes(results)
-        watch.stop("join")
-        yield blob
-        # Until it comes back here, Spark takes the blob and hands it on.
-        watch.stop("emit")
+            if held:
+                yield from _handed_on(held, watch)
+            outcome: _T = end.value
+            return outcome
+        held.append(results)
+        n_rows += results.num_rows
+        n_bytes += results.nbytes
+        if n_rows >= ROWS_AT_ONCE or n_bytes >= BYTES_AT_ONCE:
+            yield from _handed_on(held, watch)
+            held, n_rows, n_bytes = [], 0, 0
+
+
+def _handed_on(held: list[pa.RecordBatch], watch: Watch) -> Iterator[pa.RecordBatch]:
+    piece = pa.concat_batches(held)
+    watch.stop("join")
+    yield piece
+    # Until it comes back here, Spark takes the piece and hands it on.
+    watch.stop("emit")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.output import Output
@@ -20,19 +20,20 @@ from recalljoin.query import DurationLike, Functions, Quality, Query, parse_quer
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
+from recalljoin.spark.observed import COUNTS, totals
 from recalljoin.spark.options import RunOptions, RunSettings
-from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema, unpack
+from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
-from recalljoin.spark.processor import COUNTED, OUTPUT_DDL, CellProcessor, whereabouts
+from recalljoin.spark.processor import CellProcessor, whereabouts
 from recalljoin.spark.replay import TICK, TICKED_DDL, Replayer, first_arrival, ticked_parcels
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
     is_local,
-    own_workers,
     prepare,
     same_session,
 )
+from recalljoin.spark.workers import own_workers, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -169,24 +170,21 @@ def _streaming(
         n_groups=default_groups(spark),
         control_log=_control_log(spark, settings),
     )
-    prepare(spark, plan.layout.n_groups)
+    needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
+    prepare(spark, plan.layout.n_groups, needed)
     spark.dataSource.register(ControlSource)
     control = plan.control(flush=settings.flush).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(frames[stream.name], needed_schema(plan.cells.query, s).names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
+    output = StructType(_output_fields(plan, frames))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
-            CellProcessor(plan.cells), OUTPUT_DDL, "Append", "None"
+            CellProcessor(plan.cells), output.add(COUNTS, ArrayType(LongType())), "Append", "None"
         )
-    counted = [sf.sum(name).alias(name) for name in COUNTED]
-    clocks = [sf.max(name).alias(name) for name in ("k", "watermark")]
-    return (
-        left.observe(settings.name, *clocks, *counted)
-        .select("body")
-        .mapInArrow(unpack, _output_schema(plan, frames))
-    )
+    counts = sf.col(COUNTS)
+    return left.observe(settings.name, totals(counts)).where(counts.isNull()).drop(COUNTS)
 
 
 def _replayed(
@@ -230,8 +228,7 @@ def _replayed(
     return (
         parcels.repartition(1)
         .sortWithinPartitions(TICK)
-        .mapInArrow(replayer.replay, "body binary")
-        .mapInArrow(unpack, _output_schema(plan, frames))
+        .mapInArrow(replayer.replay, StructType(_output_fields(plan, frames)))
     )
 
 
@@ -276,6 +273,7 @@ def _routing(
     cells, watches = plan.cells, plan.finds_hot_keys
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         batch, task, _ = whereabouts()
         hot = cells.named_hot | version_at(cells.hot_versions(), batch).hot
         router = Router(cells.query, cells.layout, s, hot, watches)
@@ -284,11 +282,11 @@ def _routing(
     return route
 
 
-def _output_schema(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> StructType:
+def _output_fields(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> list[StructField]:
     output = Output(plan.query).schema
     fields = []
     for field in output:
         is_stream = field.name != RESULT_TIME and plan.query.select is None
         kind = frames[field.name].schema if is_stream else from_arrow_type(field.type)
         fields.append(StructField(field.name, kind))
-    return StructType(fields)
+    return fields

@@ -23,6 +23,7 @@ from recalljoin.spark.cell_state import (
     add_chunk,
     decode_chunk,
     encode_chunk,
+    encode_part,
     read_chunks,
 )
 from recalljoin.spark.cells import Hot, key_hashes
@@ -50,7 +51,7 @@ def hand_over(plan: CellPlan, cell: int, store: Store, meta: Meta, after: Versio
             counts = plan.grid.owns(cell, s) if owned is None else owned
             chosen.append(moving & counts)
         if any(mask.any() for mask in chosen):
-            chunks.append(_encoded(plan, stored, chosen))
+            chunks.append(encode_part(stored, chosen))
     lengths = json.dumps([len(chunk) for chunk in chunks]).encode()
     content = b"".join((struct.pack("<q", len(lengths)), lengths, *chunks))
     plan.log.write_moves(after.since, cell, content)
@@ -66,7 +67,7 @@ def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version)
     ):
         moving = moves(stored)
         if any(mask.any() for mask in moving):
-            chunks.append((stored.batch, _encoded(plan, stored, [~mask for mask in moving])))
+            chunks.append((stored.batch, encode_part(stored, [~mask for mask in moving])))
         else:
             chunks.append((stored.batch, store.read_chunk(number)))
     for giver in range(plan.grid.n_cells):
@@ -116,17 +117,6 @@ def _moves(plan: CellPlan, changed: Hot) -> Callable[[StoredChunk], list[NDArray
         return masks
 
     return moves
-
-
-def _encoded(plan: CellPlan, stored: StoredChunk, chosen: list[NDArray[np.bool_]]) -> bytes:
-    bodies = []
-    for s, mask in enumerate(chosen):
-        table, owned = stored.chunk.tables[s], stored.owned[s]
-        if owned is not None:
-            table = table.append_column(OWNED, pa.array(owned))
-        bodies.append((to_bytes(table.filter(pa.array(mask))),) if mask.any() else ())
-    assert len(bodies) == len(plan.query.streams)
-    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
 
 
 def _handed_over(plan: CellPlan, content: bytes) -> Iterator[StoredChunk]:

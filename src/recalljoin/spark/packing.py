@@ -3,7 +3,7 @@
 From the sources to the cells, every row is a *parcel*: a small head, and for tuples a body that
 holds them in Arrow's stream format. Each task sends every cell one parcel at least, because the
 head carries the task's *marks* (how many tuples of which stream, and the largest timestamp), and
-a cell must hear of the progress of all streams. From the cells, every row is a blob of results.
+a cell must hear of the progress of all streams.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, bod
 ROWS_AT_ONCE = 1 << 18
 """Tuples packed at once: bounds the memory of a task and the size of a body."""
 
+PIECE = 1 << 15
+"""Bytes of a body that travel in one row. Ten thousand of them, the most Spark hands to a worker at
+once, are little enough for any machine."""
+
 Bodies = Sequence[tuple[int, bytes | None]]
 """Cells, each with its tuples, packed."""
 
@@ -63,6 +67,8 @@ class Head:
     stream: int = -1
     task: int = 0
     part: int = 0
+    piece: int = 0
+    """Place of what is in the body, where that is too long for one row. The first says the rest."""
     n: int = 0
     """Tuples packed, for all cells together and each counted once."""
     top: int = NEVER
@@ -159,9 +165,16 @@ class Router:
         else:
             bodies = self._bodies(table, ts)
         head = Head(
-            TUPLES, self.stream, task, part, len(ts), int(ts.max(initial=NEVER)), refused,
-            time.perf_counter() - begin, heavy,
-        )  # fmt: skip
+            TUPLES,
+            self.stream,
+            task,
+            part,
+            n=len(ts),
+            top=int(ts.max(initial=NEVER)),
+            refused=refused,
+            seconds=time.perf_counter() - begin,
+            heavy=heavy,
+        )
         yield self._parcels(head, bodies)
 
     def _bodies(self, table: pa.Table, ts: Int64s) -> Bodies:
@@ -191,13 +204,22 @@ class Router:
 
     def _parcels(self, head: Head, bodies: Bodies) -> pa.RecordBatch:
         keys = self.layout.keys
-        text = head.to_json()
+        heads = [head.to_json()]
+        rows: list[tuple[int, str, bytes | None]] = []
+        for cell, body in bodies:
+            rows.append((cell, heads[0], body and body[:PIECE]))
+            for piece, begin in enumerate(range(PIECE, len(body or b""), PIECE), start=1):
+                assert body is not None
+                if piece == len(heads):
+                    part = Head(head.kind, head.stream, head.task, head.part, piece)
+                    heads.append(part.to_json())
+                rows.append((cell, heads[piece], body[begin : begin + PIECE]))
         return pa.RecordBatch.from_arrays(
             [
-                pa.array([keys[cell] for cell, _ in bodies], pa.int64()),
-                pa.array([cell for cell, _ in bodies], pa.int32()),
-                pa.array([text] * len(bodies), pa.string()),
-                pa.array([body for _, body in bodies], pa.binary()),
+                pa.array([keys[cell] for cell, _, _ in rows], pa.int64()),
+                pa.array([cell for cell, _, _ in rows], pa.int32()),
+                pa.array([text for _, text, _ in rows], pa.string()),
+                pa.array([body for _, _, body in rows], pa.binary()),
             ],
             schema=PARCELS,
         )
@@ -290,9 +312,8 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
         Heads and bodies.
     """
     m = len(query.streams)
-    bodies: list[list[tuple[int, int, bytes]]] = [[] for _ in range(m)]
+    pieces: dict[tuple[str, int, int, int], list[tuple[int, bytes]]] = {}
     refused: list[dict[str, int]] = [{} for _ in range(m)]
-    refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
     n_arrived = [0] * m
     marks = np.full(m, NEVER, dtype=np.int64)
     control = None
@@ -307,9 +328,10 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
             continue
         head = Head(**content)
         has_data = True
-        if head.kind == REFUSED:
-            assert body is not None
-            refused_rows[head.stream].append(from_bytes(body))
+        if body is not None:
+            place = (head.kind, head.stream, head.task, head.part)
+            pieces.setdefault(place, []).append((head.piece, body))
+        if head.kind == REFUSED or head.piece:
             continue
         n_arrived[head.stream] += head.n
         marks[head.stream] = max(int(marks[head.stream]), head.top)
@@ -318,12 +340,16 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
         for reason, count in head.refused.items():
             counts = refused[head.stream]
             counts[reason] = counts.get(reason, 0) + count
-        if body is not None:
-            bodies[head.stream].append((head.task, head.part, body))
+    bodies: list[list[bytes]] = [[] for _ in range(m)]
+    refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
     # Tasks finish in any order; their tuples are taken in one.
-    ordered = tuple(
-        tuple(body for _, _, body in sorted(parts, key=lambda part: part[:2])) for parts in bodies
-    )
+    for (kind, s, _, _), parts in sorted(pieces.items()):
+        body = b"".join(part for _, part in sorted(parts))
+        if kind == REFUSED:
+            refused_rows[s].append(from_bytes(body))
+        else:
+            bodies[s].append(body)
+    ordered = tuple(tuple(parts) for parts in bodies)
     tables = tuple(table_of(query, s, parts) for s, parts in enumerate(ordered))
     return Delivery(
         tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds,
@@ -348,14 +374,6 @@ def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
 def from_bytes(content: bytes | memoryview) -> pa.Table:
     """Rows from :func:`to_bytes`; they refer to ``content`` and copy nothing."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
-
-
-def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Results from rows with a binary column ``body``; rows without one are skipped."""
-    for batch in batches:
-        for body in batch.column("body"):
-            if body.is_valid:
-                yield from pa.ipc.open_stream(body.as_buffer())
 
 
 def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -5,27 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from recalljoin.engine.output import Output
+from recalljoin.spark.frames import in_pandas
 from recalljoin.spark.group import Parcel, run_group
+from recalljoin.spark.observed import COUNTS, COUNTS_TYPE, counts_of
+from recalljoin.spark.workers import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
+    import pandas as pd  # type: ignore[import-untyped]
     from pyspark.sql.streaming.stateful_processor import MapState
 
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.report import Report
-
-OUTPUT_DDL = (
-    "cell int, body binary, k bigint, watermark bigint, arrived bigint, refused bigint, "
-    "late bigint, buffered bigint, delivered bigint, produced bigint, lost bigint"
-)
-"""Rows that leave a cell: one for each blob of results, then one with what was counted."""
-COUNTED = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
-_COLUMNS = ("cell", "body", "k", "watermark", *COUNTED)
 
 # Local properties Spark sets for the tasks of a streaming query.
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
@@ -69,6 +66,7 @@ class CellProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once for each task."""
+        settle()
         self._store = _SparkStore(
             handle.getMapState("meta", "cell int", "content string"),
             handle.getMapState("chunks", "cell int, number bigint", "content binary"),
@@ -84,15 +82,16 @@ class CellProcessor(StatefulProcessor):
         batch, _, query_id = whereabouts()
         if self._plan.log is not None:
             self._plan.log.own(query_id)
-        steps = run_group(self._plan, parcels, self._store, batch=batch)
-        while True:
-            try:
-                cell, blob = next(steps)
-            except StopIteration as end:
-                for report in end.value:
-                    yield _frame(report.cell, None, report)
-                return
-            yield _frame(cell, blob, None)
+        reports = yield from _frames(run_group(self._plan, parcels, self._store, batch=batch))
+        if reports:
+            yield in_pandas(self._counts(reports))
+
+    def _counts(self, reports: list[Report]) -> pa.RecordBatch:
+        n = len(reports)
+        schema = Output(self._plan.query).schema
+        nothing = [pa.nulls(n, field.type) for field in schema]
+        counts = pa.array([counts_of(report) for report in reports], COUNTS_TYPE)
+        return pa.RecordBatch.from_arrays([*nothing, counts], [*schema.names, COUNTS])
 
     def close(self) -> None:
         """Called by Spark at the end of each task."""
@@ -107,22 +106,13 @@ def whereabouts() -> tuple[int, int, str]:
     return int(batch or 0), context.partitionId(), query or "none"
 
 
-def _frame(cell: int, blob: bytes | None, report: Report | None) -> pd.DataFrame:
-    values: dict[str, Any] = dict.fromkeys(_COLUMNS)
-    values.update(cell=cell, body=blob)
-    if report is not None:
-        # What every cell hears of is told by the first alone, so that sums are right.
-        first = cell == 0
-        values.update(
-            k=report.k,
-            watermark=report.watermark,
-            arrived=sum(report.n_arrived) if first else 0,
-            refused=report.n_refused if first else 0,
-            late=report.profile.n_late,
-            buffered=report.n_buffered,
-            delivered=report.n_delivered,
-            produced=report.profile.n_produced,
-            lost=report.profile.n_lost,
-        )
-    frame = pd.DataFrame({name: [value] for name, value in values.items()})
-    return frame.astype(dict.fromkeys(_COLUMNS[2:], "Int64"))
+def _frames(
+    results: Generator[pa.RecordBatch, None, list[Report]],
+) -> Generator[pd.DataFrame, None, list[Report]]:
+    while True:
+        try:
+            piece = next(results)
+        except StopIteration as end:
+            reports: list[Report] = end.value
+            return reports
+        yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))

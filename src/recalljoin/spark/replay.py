@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.queues import Int64s
     from recalljoin.spark.cell import CellPlan
-    from recalljoin.spark.report import Report
 
 TICK = "tick"
 TICKED = PARCELS.append(pa.field(TICK, pa.int64(), nullable=False))
@@ -144,7 +143,7 @@ class Replayer:
     length: int
 
     def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blobs of results, from parcels in the order of their ticks."""
+        """Results, from parcels in the order of their ticks."""
         run = _Run(self.plan, Adaptation(self.policy))
         last = -1
         for tick, parcels in _by_tick(batches):
@@ -173,14 +172,8 @@ class _Run:
         given = {cell: [word, *parcels.get(cell, [])] for cell in cells}
         steps = run_group(self.plan, given, self.store, batch=self.n_ticks)
         self.n_ticks += 1
-        while True:
-            try:
-                _, blob = next(steps)
-            except StopIteration as end:
-                reports: list[Report] = end.value
-                self.adaptation.observe(merged(reports))
-                return
-            yield pa.record_batch({"body": pa.array([blob], pa.binary())})
+        reports = yield from steps
+        self.adaptation.observe(merged(reports))
 
 
 def _by_tick(

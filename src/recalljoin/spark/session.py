@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.types as pt
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _LOG = logging.getLogger(__name__)
@@ -22,7 +23,10 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = 200
-_POOL = "RECALLJOIN_WORKERS"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_DEFAULT_ARROW = {ARROW_BYTES: "67108864b", ARROW_ROWS: "10000"}
+_NO_LIMIT = str(2**31 - 1)
 
 
 def session_of(frame: Any) -> SparkSession:
@@ -66,23 +70,8 @@ def default_groups(spark: SparkSession) -> int:
     return max(1, asked_for, there_are)
 
 
-@contextmanager
-def own_workers(spark: SparkSession) -> Iterator[None]:
-    """Functions made within run in Python workers that run nothing else.
-
-    Spark keeps idle workers by the environment they were started with, and hands out the one that
-    has been idle longest: among workers that also route tuples, a cell would rarely meet its own.
-    """
-    environment = spark.sparkContext.environment
-    environment[_POOL] = "cells"
-    try:
-        yield
-    finally:
-        del environment[_POOL]
-
-
-def prepare(spark: SparkSession, n_groups: int) -> None:
-    """Make the session fit for a join over ``n_groups`` groups of cells.
+def prepare(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) -> None:
+    """Make the session fit for a join of rows like these over ``n_groups`` groups of cells.
 
     What somebody has chosen is never changed.
 
@@ -93,6 +82,7 @@ def prepare(spark: SparkSession, n_groups: int) -> None:
     """
     _prepare_provider(spark)
     _prepare_partitions(spark, n_groups)
+    prepare_arrow(spark, schemas)
 
 
 def _prepare_provider(spark: SparkSession) -> None:
@@ -124,6 +114,28 @@ def _prepare_partitions(spark: SparkSession, n_groups: int) -> None:
         f"more in every batch. Set it to {n_groups}, or ask for more `groups`"
     )
     raise InvalidSetting(message)
+
+
+def prepare_arrow(spark: SparkSession, schemas: Iterable[pa.Schema]) -> None:
+    """Let Spark not weigh every row it hands to Python, where rows can be told to be light.
+
+    It adds up the size of what it has written after each row, which takes it longer than to write
+    the row. Ten thousand light rows, the other limit, fit in any memory; so does what leaves the
+    routing tasks, which is cut to measure.
+    """
+    if not all(_is_light(field.type) for schema in schemas for field in schema):
+        return
+    for name, value in _DEFAULT_ARROW.items():
+        if spark.conf.get(name) != value or _was_chosen(spark, name):
+            return
+    spark.conf.set(ARROW_BYTES, _NO_LIMIT)
+    _LOG.info("set %s to %s: no limit but that of rows", ARROW_BYTES, _NO_LIMIT)
+
+
+def _is_light(kind: pa.DataType) -> bool:
+    if pt.is_struct(kind):
+        return all(_is_light(field.type) for field in kind)
+    return bool(pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_string(kind))
 
 
 def _was_chosen(spark: SparkSession, name: str) -> bool:

@@ -23,12 +23,14 @@ from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile, profile_of
 from recalljoin.quality.replay import adaptation_points
 from recalljoin.spark.cell_state import check_identity, check_layout
-from recalljoin.spark.instances import Memory, Watch, encoded
+from recalljoin.spark.instances import Memory, Watch, gathered
 from recalljoin.spark.packing import deliver, table_of
 from recalljoin.spark.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+
+    import pyarrow as pa
 
     from recalljoin.engine import Arrivals
     from recalljoin.engine.queues import Int64s
@@ -83,8 +85,8 @@ def run_tuples(
     store: Store,
     *,
     batch: int,
-) -> Generator[bytes, None, Report]:
-    """Let the cell take in one batch: yields blobs of results, returns its report."""
+) -> Generator[pa.RecordBatch, None, Report]:
+    """Let the cell take in one batch: yields results, returns its report."""
     watch = Watch()
     query = plan.query
     delivery = deliver(query, parcels)
@@ -98,11 +100,11 @@ def run_tuples(
     if delivery.control is not None:
         meta.clock = delivery.control.clock
     tables = {s.name: t for s, t in zip(query.streams, delivery.tables, strict=True)}
-    run = _Run(plan, policy_plan, meta, instance, watch)
+    run = _Run(plan, policy_plan, meta, instance)
     if delivery.control is not None and delivery.control.flush and not delivery.has_data:
-        yield from run.flush()
+        yield from gathered(run.flush(), watch)
     else:
-        yield from run.push(arrivals_of(query, tables))
+        yield from gathered(run.push(arrivals_of(query, tables)), watch)
     watch.stop("join")
     _append(store, meta, instance, delivery.bodies, run.slacks)
     MEMORY.keep(plan.run, meta.token, instance)
@@ -150,9 +152,8 @@ class _Run:
         policy_plan: PolicyPlan,
         meta: Meta,
         instance: _Instance,
-        watch: Watch,
     ) -> None:
-        self.plan, self.meta, self.watch = plan, meta, watch
+        self.plan, self.meta = plan, meta
         self.pipeline, self.policy = instance
         self.adaptation_interval = policy_plan.settings.interval
         self.total = Profile.empty(
@@ -163,7 +164,7 @@ class _Run:
         self.adaptations: list[tuple[int, int]] = []
         """When K was adapted, by the fastest stream's time, and to what."""
 
-    def push(self, arrivals: Arrivals) -> Generator[bytes, None, None]:
+    def push(self, arrivals: Arrivals) -> Generator[pa.RecordBatch, None, None]:
         if not len(arrivals):
             return
         meta = self.meta
@@ -180,9 +181,7 @@ class _Run:
                 continue
             part = slice(begin, end)
             k = self._slack(arrived.delay[part])
-            step = yield from encoded(
-                self.pipeline.push(arrivals.slice(begin, end), k=k), self.watch
-            )
+            step = yield from self.pipeline.push(arrivals.slice(begin, end), k=k)
             profile = profile_of(
                 step,
                 arrived.take(part),
@@ -203,8 +202,8 @@ class _Run:
                 meta.interval = profile.to_json()
             begin = end
 
-    def flush(self) -> Generator[bytes, None, None]:
-        step = yield from encoded(self.pipeline.flush(), self.watch)
+    def flush(self) -> Generator[pa.RecordBatch, None, None]:
+        step = yield from self.pipeline.flush()
         none = np.empty(0, dtype=np.int64)
         arrived, _ = follow_tuples(none.astype(np.int8), none, before=self.pipeline.local_times)
         self.total += profile_of(

@@ -1,0 +1,41 @@
+"""Spark's Python workers: which ones serve whom, and what they need not do again and again."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_POOL = "RECALLJOIN_WORKERS"
+
+
+@contextmanager
+def own_workers(spark: SparkSession) -> Iterator[None]:
+    """Functions made within run in Python workers that run nothing else.
+
+    Spark keeps idle workers by the environment they were started with, and hands out the one that
+    has been idle longest: among workers that also route tuples, a cell would rarely meet its own.
+    """
+    environment = spark.sparkContext.environment
+    environment[_POOL] = "cells"
+    try:
+        yield
+    finally:
+        del environment[_POOL]
+
+
+@functools.cache
+def settle() -> None:
+    """Called in a worker: what has been imported there stays, and nobody need look at it again.
+
+    A worker collects garbage after every task, before it is free for the next one; to look through
+    all that the libraries have made takes it a tenth of a second.
+    """
+    gc.collect()
+    gc.freeze()
