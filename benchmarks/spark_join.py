@@ -1,10 +1,10 @@
 """The join on Spark beside Spark's own stream-stream join: cost of a tuple, cost of a batch.
 
 Every run is a process of its own over the same files: two streams, in order, joined on a key within
-a window each way, in as many micro-batches. Two sizes give the marginal cost of a tuple (the slope)
-and what a batch costs whatever its size (the rest). Results are counted and must be equal where the
-data are the same. What takes one system a minute takes another a moment, so the faster one is also
-run on more data of the same kind, and its slope taken there.
+a window each way, in as many micro-batches. Results are counted and must be equal. Two sizes give
+the marginal cost of a tuple (the slope), a run of very small batches what a batch costs whatever
+its size. What takes one system a minute takes another a moment, so the faster one is also run on
+more data of the same kind, and its slope taken there.
 
     python -m benchmarks.spark_join --write docs/performance.md
 """
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ import pyarrow.parquet as pq
 from benchmarks.measure import Report, machine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
 
 WINDOW = 500
@@ -39,6 +42,8 @@ PER_MS = 100
 OURS, *OTHERS = SYSTEMS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
 CELLS = 2
 N_BATCHES = 4
+SMALL, N_SMALL_BATCHES = 1_000, 16
+"""Tuples of a stream in a batch, and batches, to tell what a batch costs whatever its size."""
 SECTION = "## On Spark"
 """Where the tables stand in the file they are written to."""
 
@@ -60,6 +65,8 @@ class Measured:
     """What Spark says the state takes in memory, at most."""
     checkpoint_bytes: int
     """What it takes on disk at the end."""
+    median_batch: float
+    """Seconds, over the later half of the batches."""
     stages: dict[str, float]
     """Of ours, where the time went."""
 
@@ -173,7 +180,8 @@ def run(system: str, folder: Path, n: int, cells: int) -> Measured:
     query.awaitTermination()
     progress = query.recentProgress
     with_data = [p for p in progress if p["numInputRows"] > 2 * cells][1:]
-    seconds = sum(p["durationMs"]["triggerExecution"] for p in with_data) / 1000
+    durations = [p["durationMs"]["triggerExecution"] / 1000 for p in with_data]
+    seconds = sum(durations)
     stages: dict[str, float] = {}
     if system == "recalljoin":
         from recalljoin.spark.progress import progress_table
@@ -191,6 +199,7 @@ def run(system: str, folder: Path, n: int, cells: int) -> Measured:
         sum(p["observedMetrics"]["results"]["n"] for p in progress),
         max(o["memoryUsedBytes"] for o in operators),
         sum(f.stat().st_size for f in (work / "checkpoint" / "state").rglob("*") if f.is_file()),
+        statistics.median(durations[len(durations) // 2 :]),
         stages,
     )
     spark.stop()
@@ -254,11 +263,6 @@ class Slope:
         """The same in processor time of all processes."""
         return self._per_tuple("processor_seconds")
 
-    @property
-    def per_batch(self) -> float:
-        """Seconds a batch takes whatever its size."""
-        return (self.small.seconds - self.seconds * self.small.n_tuples) / self.small.n_batches
-
 
 class Bench:
     """Runs systems over inputs that are made once."""
@@ -269,16 +273,16 @@ class Bench:
             title,
             ("system", "tuples", "results", "s", "processor s", "state MB", "on disk MB"),
             note=f"Window {WINDOW} ms each way, about {matches:g} matches a tuple, {N_BATCHES} "
-            "micro-batches after one that warms up.",
+            f"micro-batches ({N_SMALL_BATCHES} of the smallest) after one that warms up.",
         )
 
-    def run(self, system: str, n: int) -> Measured:
+    def run(self, system: str, n: int, n_batches: int = N_BATCHES) -> Measured:
         """One system over two streams of ``n`` tuples."""
         inputs = self.folder / f"{self.matches:g}-{n}"
         if not inputs.exists():
-            write_input(inputs, n, N_BATCHES, self.matches)
+            write_input(inputs, n, n_batches, self.matches)
         one = in_process(system, inputs, n)
-        assert one.n_batches == N_BATCHES, one
+        assert one.n_batches == n_batches, one
         self.report.add(
             system, f"{one.n_tuples:,}", f"{one.n_results:,}", f"{one.seconds:.2f}",
             f"{one.processor_seconds:.1f}", f"{one.state_bytes / 1e6:.1f}",
@@ -293,13 +297,15 @@ class Bench:
 def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[Report]:
     """About one match a tuple: marginal cost of a tuple and fixed cost of a batch."""
     bench = Bench(folder, matches=1, title="On Spark: 2-way equi-join, one match a tuple")
-    ours_same = [bench.run(OURS, n) for n in sizes]
-    theirs = {system: [bench.run(system, n) for n in sizes] for system in OTHERS}
-    for system, runs in theirs.items():
-        for mine, other in zip(ours_same, runs, strict=True):
-            assert mine.n_results == other.n_results, (system, mine, other)
-    slopes = {OURS: Slope(*(bench.run(OURS, n) for n in ours_sizes))}
-    slopes |= {system: Slope(*runs) for system, runs in theirs.items()}
+    small = {
+        system: bench.run(system, SMALL * N_SMALL_BATCHES, N_SMALL_BATCHES) for system in SYSTEMS
+    }
+    runs = {system: [bench.run(system, n) for n in sizes] for system in SYSTEMS}
+    _check(small.values())
+    for same in zip(*runs.values(), strict=True):
+        _check(same)
+    slopes = {system: Slope(*of_system) for system, of_system in runs.items()}
+    slopes[OURS] = Slope(*(bench.run(OURS, n) for n in ours_sizes))
     costs = Report(
         "On Spark: marginal and fixed costs",
         ("system", "us a tuple", "processor us", "tuples/s", "times ours", "s a batch"),
@@ -313,32 +319,34 @@ def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[R
             system, f"{slope.seconds * 1e6:.2f}", f"{slope.processor_seconds * 1e6:.2f}",
             f"{1 / slope.seconds:,.0f}" if is_known else "too noisy",
             f"{slope.seconds / ours:.1f}" if is_known and ours > 0 else "too noisy",
-            f"{slope.per_batch:.2f}",
+            f"{small[system].median_batch:.2f}",
         )  # fmt: skip
     return [bench.report, costs]
 
 
-def many_matches(folder: Path, size: int, ours_size: int) -> list[Report]:
+def many_matches(folder: Path, size: int) -> list[Report]:
     """Sixteen matches a tuple: throughput."""
     bench = Bench(folder, matches=16, title="On Spark: 16 matches a tuple")
-    ours_same = bench.run(OURS, size)
-    theirs = [bench.run(system, size) for system in OTHERS]
-    for other in theirs:
-        assert ours_same.n_results == other.n_results, (ours_same, other)
+    runs = [bench.run(system, size) for system in SYSTEMS]
+    _check(runs)
     rates = Report(
         "On Spark: throughput at 16 matches a tuple",
-        ("system", "tuples", "tuples/s", "results/s", "ours to it"),
+        ("system", "tuples/s", "results/s", "ours to it"),
         note="Target: at least 30 times Spark's throughput.",
     )
-    ours = bench.run(OURS, ours_size)
-    best = ours.n_tuples / ours.seconds
-    for one in (ours, ours_same, *theirs):
-        rate = one.n_tuples / one.seconds
+    for one in runs:
         rates.add(
-            one.system, f"{one.n_tuples:,}", f"{rate:,.0f}",
-            f"{one.n_results / one.seconds:,.0f}", f"{best / rate:.1f}",
-        )  # fmt: skip
+            one.system,
+            f"{one.n_tuples / one.seconds:,.0f}",
+            f"{one.n_results / one.seconds:,.0f}",
+            f"{one.seconds / runs[0].seconds:.1f}",
+        )
     return [bench.report, rates]
+
+
+def _check(runs: Iterable[Measured]) -> None:
+    found = {one.system: one.n_results for one in runs}
+    assert len(set(found.values())) == 1, found
 
 
 def with_section(text: str, reports: list[Report]) -> str:
@@ -362,14 +370,14 @@ def main(arguments: list[str] | None = None) -> None:
     if given.run:
         print(json.dumps(asdict(run(given.run, given.folder, given.size, CELLS))))
         return
-    scale = 5 if given.quick else 1
+    scale = 20 if given.quick else 1
     print(machine())
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         reports = few_matches(
-            folder, [80_000 // scale, 240_000 // scale], [1_000_000 // scale, 4_000_000 // scale]
+            folder, [200_000 // scale, 1_000_000 // scale], [1_000_000 // scale, 4_000_000 // scale]
         )
-        reports += many_matches(folder, 80_000 // scale, 1_000_000 // scale)
+        reports += many_matches(folder, 1_000_000 // scale)
     if given.write is not None:
         given.write.write_text(with_section(given.write.read_text(), reports))
 
