@@ -111,6 +111,10 @@ def test_recorded_arrivals_give_what_the_reference_gives(
     assert sum(m["late"] for m in metrics) == len(expected.late)
     assert sum(m["arrived"] for m in metrics) == len(recording.tuples)
     assert [m["watermark"] for m in metrics][:7] == list(expected.watermarks)
+    progress = rj.progress(spark, str(tmp_path / "log")).orderBy("batch").collect()
+    # When a batch is planned, the one before is the last that can be measured.
+    measured = [row["recall"] for row in progress[:-1]]
+    assert metrics[0]["recall"] is None
+    assert [m["recall"] for m in metrics[1:]] == pytest.approx(measured, abs=1e-9)
     # Cells stay in the memory of their worker: none is rebuilt from state, bar a worker that dies.
-    restored = [row["restored"] for row in rj.progress(spark, str(tmp_path / "log")).collect()]
-    assert sum(restored) <= n_cells
+    assert sum(row["restored"] for row in progress) <= n_cells

@@ -201,6 +201,7 @@ def run_batch(
         n_restored=int(restored),
         profile=profile,
         heavy=tuple(delivery.heavy),
+        recall_before=None if delivery.control is None else delivery.control.recall,
         seconds={"route": delivery.route_seconds} | watch.seconds,
     )
     if plan.log is not None:

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.cell_state import check_identity
 from recalljoin.spark.hot import HotTracker, Version, next_versions
+from recalljoin.spark.measured import MeasuredRecall
 from recalljoin.spark.packing import PARCELS_DDL, Control
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, plan: ControlPlan) -> None:
         self._plan = plan
         self._adaptation = Adaptation(plan.policy)
+        self._measured = MeasuredRecall()
+        self._recall: float | None = None
         self._last_batch = -1
         self._last_had_data = True
         self._first_call = True
@@ -114,6 +117,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "k": 0,
             "clock": 0,
             "flush": False,
+            "recall": None,
             "hot": [],
             "identity": self._plan.identity,
         }
@@ -144,6 +148,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "k": self._adaptation.k,
             "clock": now,
             "flush": flush,
+            "recall": self._recall,
             "hot": hot,
             "identity": self._plan.identity,
         }
@@ -174,6 +179,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
             self._adaptation.observe(report)
+            self._recall = self._measured.observe(report).measure().recall
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch = report.batch
@@ -192,7 +198,10 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         # Should the control log have been lost, the offset still knows.
         self._tell_tasks(end["hot"])
-        control = Control(k=end["k"], clock=end["clock"], flush=end["flush"])
+        # Offsets of an old checkpoint know no recall.
+        control = Control(
+            k=end["k"], clock=end["clock"], flush=end["flush"], recall=end.get("recall")
+        )
         return [_Word(self._plan.keys, control)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:

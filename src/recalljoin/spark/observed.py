@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 COUNTS = "__counts"
 """Name of the column."""
 COUNTS_TYPE = pa.list_(pa.int64())
-CLOCKS = ("k", "watermark")
-"""The same in all cells."""
+CLOCKS = ("k", "watermark", "recall")
+"""The same in all cells. Recall is that of the last period when the batch was planned."""
 SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
 """What cells count each for themselves."""
 METRIC = "batch"
+_ONE = 10**12
+"""A recall of 1 among the counts, which are whole numbers."""
 
 
-def counts_of(report: Report) -> list[int]:
+def counts_of(report: Report) -> list[int | None]:
     """Clocks and sums of a cell."""
     # What every cell hears of is told by the first alone, so that sums are right.
     is_first = report.cell == 0
     return [
         report.k,
         report.watermark,
+        None if report.recall_before is None else round(report.recall_before * _ONE),
         sum(report.n_arrived) if is_first else 0,
         report.n_refused if is_first else 0,
         report.profile.n_late,
@@ -55,7 +58,9 @@ def totals(counts: Column) -> Column:
         return sf.array(*latest, *(so_far[i] + more[i] for i in range(n_clocks, n)))
 
     def named(values: Column) -> Column:
-        return sf.struct(*(values[i].alias(name) for i, name in enumerate((*CLOCKS, *SUMS))))
+        columns = {name: values[i] for i, name in enumerate((*CLOCKS, *SUMS))}
+        columns["recall"] = columns["recall"] / _ONE
+        return sf.struct(*(column.alias(name) for name, column in columns.items()))
 
     start = [sf.lit(value).cast("bigint") for value in [None] * n_clocks + [0] * len(SUMS)]
     values = sf.aggregate(sf.collect_list(counts), sf.array(*start), merged)

@@ -244,6 +244,8 @@ class Control:
     """Milliseconds since 1970, as the driver's clock had it."""
     flush: bool = False
     """Whether this is the end, should the batch hold no tuples."""
+    recall: float | None = None
+    """What was measured over the last period when the batch was planned."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""

@@ -10,9 +10,9 @@ from pyspark.sql.window import Window
 
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality.recall import RecallMeter
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.measured import MeasuredRecall
 from recalljoin.spark.packing import PLACE
 
 if TYPE_CHECKING:
@@ -86,22 +86,11 @@ def progress_table(control_log: str) -> pa.Table:
 
 
 def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
-    meter: RecallMeter | None = None
+    measured = MeasuredRecall()
     totals = dict.fromkeys(_COUNTS, 0)
     for report in log.reports_after(-1):
         profile = report.profile
-        cut = (report.period, report.retention, profile.bucket)
-        if meter is None or (meter.period, meter.settling, meter.bucket) != cut:
-            # A restart may have changed the period: from there on it is measured anew.
-            meter = RecallMeter(
-                period=report.period,
-                settling=report.retention,
-                reach=report.reach,
-                bucket=profile.bucket,
-            )
-        at_end = report.watermark == FOREVER
-        if not at_end:
-            meter.observe(profile)
+        meter = measured.observe(report)
         counts = {
             "arrived": sum(report.n_arrived),
             "refused": report.n_refused,

@@ -61,6 +61,8 @@ class Report:
     """Cells that were rebuilt from state, their memory being elsewhere or gone."""
     profile: Profile
     """What the policy learns from."""
+    recall_before: float | None = None
+    """Recall over the last period, as measured when the batch was planned."""
     adaptations: tuple[tuple[int, int], ...] = ()
     """Where K changes inside a batch: the time it was adapted, and to what."""
     heavy: tuple[Heavy, ...] = ()
@@ -122,6 +124,7 @@ def merged(reports: Iterable[Report]) -> Report:
         n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
+        recall_before=first.recall_before,
         adaptations=first.adaptations,
         heavy=first.heavy,
         seconds=seconds,

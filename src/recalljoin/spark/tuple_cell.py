@@ -133,6 +133,7 @@ def run_tuples(
         n_restored=int(restored),
         profile=run.total,
         adaptations=tuple(run.adaptations),
+        recall_before=None if delivery.control is None else delivery.control.recall,
         seconds={"route": delivery.route_seconds} | watch.seconds,
     )
     if plan.log is not None:
