@@ -1,20 +1,57 @@
 """A process to be killed: runs one streaming join from wherever its checkpoint stands.
 
 ``python -m tests.spark.crash_driver FOLDER [MASTER]`` reads FOLDER/in and writes FOLDER/out; it
-creates FOLDER/running when the query has started.
+creates FOLDER/running when the query has started. On a cluster, some tasks that have done all their
+work take long to end, so that Spark starts copies of them elsewhere: FOLDER/copies counts these.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.spark.recorded import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
 WINDOWS = (100, 60)
 N_TICKS = 24
 SEED = 11
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.task.duration.threshold": "1500ms",
+}
+STRAGGLES_IN = (3, 9)
+"""Batches."""
+
+
+def straggling(copies: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Lets results through, and holds the first attempt of a task up when they are all out."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        if context.partitionId() == 0 and batch in STRAGGLES_IN:
+            if context.attemptNumber() == 0:
+                time.sleep(60)
+            else:
+                (copies / str(batch)).touch()
+
+    return pass_on
 
 
 def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
@@ -24,8 +61,12 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
     import recalljoin.spark as rj
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder: SparkSession.Builder = SparkSession.builder
+    if groups > 1:
+        for name, value in SPECULATION.items():
+            builder = builder.config(name, value)
     spark = (
-        SparkSession.builder.master(master)
+        builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -49,6 +90,9 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
         control_log=str(folder / "log"),
         flush=True,
     )
+    if groups > 1:
+        (folder / "copies").mkdir()
+        joined = joined.mapInArrow(straggling(folder / "copies"), joined.schema)
     query = (
         joined.writeStream.format("parquet")
         .option("path", str(folder / "out"))

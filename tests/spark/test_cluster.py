@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reference.tick import run_ticks
-from tests.spark.crash_driver import N_TICKS, SEED, WINDOWS
+from tests.spark.crash_driver import N_TICKS, SEED, STRAGGLES_IN, WINDOWS
 from tests.spark.recorded import record
 from tests.spark.soak_crash import ROOT, run_to_end
 
@@ -64,12 +64,16 @@ def master(tmp_path: Path) -> Iterator[str]:
         raise AssertionError(message)
 
     deploy = "org.apache.spark.deploy"
-    loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+
+    def at(host: str) -> tuple[str, ...]:
+        return ("--host", host, "--port", "0", "--webui-port", "0")
+
     try:
-        log = start("master", f"{deploy}.master.Master", *loopback)
+        log = start("master", f"{deploy}.master.Master", *at("127.0.0.1"))
         address = wait_for(log, r"Starting Spark master at (spark://[\d.]+:\d+)")[1]
-        for number in range(2):
-            worker = (f"{deploy}.worker.Worker", *loopback, "--cores", "1", "--memory", "1g")
+        # Spark starts no copy of a task on the machine that runs it: these are two to it.
+        for number, host in enumerate(("127.0.0.1", "127.0.0.2")):
+            worker = (f"{deploy}.worker.Worker", *at(host), "--cores", "1", "--memory", "1g")
             wait_for(start(f"worker{number}", *worker, address), "Successfully registered with")
         yield address
     finally:
@@ -80,7 +84,7 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(900)
-def test_two_executors_in_processes_of_their_own_give_what_the_reference_gives(
+def test_two_executors_and_copies_of_slow_tasks_give_what_the_reference_gives(
     master: str, tmp_path: Path
 ) -> None:
     recording = record(2, N_TICKS, seed=SEED)
@@ -94,3 +98,6 @@ def test_two_executors_in_processes_of_their_own_give_what_the_reference_gives(
     assert len(set(found.slacks)) > 1
     # Each executor had its group of cells.
     assert len(list((tmp_path / "work").glob("app-*/*/stderr"))) == 2
+    # A task that was slow had a copy on the other executor, which came first.
+    copied = {int(path.name) for path in (tmp_path / "copies").iterdir()}
+    assert copied == set(STRAGGLES_IN)
