@@ -33,6 +33,10 @@ STRETCH = SLOTS_PER_PERIOD // 6
 PERIODS = 0.8
 """Share of whole periods that K must have been enough for. It matters where disorder comes in
 bursts that are rare among stretches and yet touch many periods."""
+MOST_PERIODS, HEADROOM, HIGH = 0.95, 1.5, 0.99
+"""Share it should have been enough for, if that takes no more than so many times the K. Below a
+high recall, a little headroom makes up for a burst. At a high one, the burst itself would have to
+be waited for, all the time."""
 SURGE = 1.5
 """Two stretches in a row that need this many times the largest need known are a surge."""
 IN_A_ROW = 4
@@ -153,7 +157,12 @@ class RequiredSlack:
         share = 1 - (1 - self.share) * min(1.0, max(0.0, trust))
         usual = enough_for(needs, share)
         periods = self.periods.known
-        return max(usual, enough_for(periods, PERIODS)) if len(periods) else usual
+        if not len(periods):
+            return usual
+        usual = max(usual, enough_for(periods, PERIODS))
+        if self.settings.recall >= HIGH:
+            return usual
+        return max(usual, min(enough_for(periods, MOST_PERIODS), int(HEADROOM * usual)))
 
     def _n_unsettled(self, needs: Int64s) -> int:
         """How many of the newest needs may still grow, unless hardly any other is known.

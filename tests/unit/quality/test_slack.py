@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,10 +129,21 @@ def test_k_comes_down_again_within_two_periods() -> None:
 def test_k_comes_down_after_an_episode_that_was_followed() -> None:
     run = Run()
     run.go(10, seconds=600)
-    run.go(16, seconds=50)
-    assert run.policy.k == 160
+    run.go(22, seconds=50)
+    assert run.policy.k == 220
+    # More than one period in twenty needed more: some headroom stays, if not for all of it.
     run.go(10, seconds=119)
+    assert run.policy.k == 150
+    run.go(10, seconds=900)
     assert run.policy.k == 100
+
+
+def test_there_is_no_headroom_at_a_high_recall() -> None:
+    run = Run()
+    run.policy = RequiredSlack(replace(SETTINGS, recall=0.99))
+    usual = run.go(10, seconds=600)
+    assert run.go(22, seconds=50) > usual
+    assert run.go(10, seconds=119) == usual
 
 
 def test_k_never_exceeds_the_largest_delay_of_late() -> None:
