@@ -22,11 +22,14 @@ def test_what_is_no_dataframe_is_refused() -> None:
         session_of({})
 
 
+DEFAULTS = {ARROW_ROWS: "10000", ARROW_BYTES: "67108864b"}
+
+
 class Settings:
     """Of a session, with Spark's defaults."""
 
     def __init__(self, **chosen: str) -> None:
-        self.values = {ARROW_ROWS: "10000", ARROW_BYTES: "67108864b"} | chosen
+        self.values = DEFAULTS | chosen
         self.sparkContext = self.conf = self
         self.chosen = chosen
 
@@ -35,6 +38,9 @@ class Settings:
 
     def set(self, name: str, value: str) -> None:
         self.values[name] = value
+
+    def unset(self, name: str) -> None:
+        self.values[name] = DEFAULTS[name]
 
     def getConf(self) -> Settings:
         return self
@@ -63,3 +69,15 @@ def test_spark_weighs_no_rows_that_are_light(
     settings: Any = Settings(**chosen)
     prepare_arrow(settings, [pa.schema({"ts": pa.int64()}), pa.schema({"x": kind})])
     assert settings.get(ARROW_BYTES) == expected
+
+
+def test_a_join_of_heavy_rows_takes_back_what_one_of_light_rows_has_set() -> None:
+    settings: Any = Settings()
+    prepare_arrow(settings, [pa.schema({"x": pa.int64()})])
+    assert settings.values == {ARROW_ROWS: "2000", ARROW_BYTES: str(2**31 - 1)}
+    prepare_arrow(settings, [pa.schema({"x": pa.binary()})])
+    assert settings.values == DEFAULTS
+    # What somebody else has set is left alone.
+    settings.set(ARROW_BYTES, str(2**31 - 1))
+    prepare_arrow(settings, [pa.schema({"x": pa.binary()})])
+    assert settings.get(ARROW_BYTES) == str(2**31 - 1)

@@ -118,3 +118,29 @@ def test_recorded_arrivals_give_what_the_reference_gives(
     assert [m["recall"] for m in metrics[1:]] == pytest.approx(measured, abs=1e-9)
     # Cells stay in the memory of their worker: none is rebuilt from state, bar a worker that dies.
     assert sum(row["restored"] for row in progress) <= n_cells
+
+
+def test_columns_may_be_called_as_the_library_calls_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import recalljoin as rj
+
+    frames = []
+    for name, first in (("l", 0), ("r", 100)):
+        path = str(tmp_path / name)
+        spark.createDataFrame(
+            [(t, first + t) for t in range(5)], "ts bigint, x bigint"
+        ).write.parquet(path)
+        frames.append(spark.readStream.schema("ts bigint, x bigint").parquet(path))
+    joined = rj.join(
+        *(rj.stream(f, name=n, window=1) for f, n in zip(frames, ("l", "r"), strict=True)),
+        on="l.ts = r.ts",
+        select="l.x AS result_time, r.x AS __counts",
+        k=0,
+        control_log=str(tmp_path / "log"),
+        flush=True,
+    )
+    assert joined.columns == ["result_time", "__counts", "result_time"]
+    run(joined.toDF("l", "r", "time"), tmp_path)
+    found = sorted(map(tuple, spark.read.parquet(str(tmp_path / "out")).collect()))
+    assert found == [(t, 100 + t, t) for t in range(5)]

@@ -36,7 +36,7 @@ def column_options(command: _F) -> _F:
         "--arrival",
         metavar="COLUMN",
         help="Time or global position of arrival; ties go by the order of --input, then by row. "
-        "[`arrival` if every input has it; otherwise rows arrive in step]",
+        "[`arrival` if there is such a column; if no input has it, rows arrive in step]",
     )
     return time(arrival(command))
 

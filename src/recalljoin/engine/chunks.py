@@ -2,8 +2,9 @@
 
 What a tuple carries (delay, base time, being late) follows from the clocks as the tick before its
 own left them, and whether it is still buffered follows from the watermark now. So a chunk is the
-tick's tuples as they came, with those clocks. A tick appends one chunk and drops those nobody can
-need; nothing is rewritten, and a pipeline is rebuilt from chunks and present clocks.
+tick's tuples as they came, or those of them that can still be needed, with those clocks. A tick
+appends one chunk and drops those nobody can need; nothing is rewritten, and a pipeline is rebuilt
+from chunks and present clocks.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The tuples of one tick."""
+    """The tuples of one tick; any that are no longer needed may be missing."""
 
     tables: tuple[pa.Table, ...]
     """For each stream its rows, in order of arrival."""

@@ -179,7 +179,10 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
             self._adaptation.observe(report)
-            self._recall = self._measured.observe(report).measure().recall
+            measurement = self._measured.observe(report).measure()
+            # Of no results at all nothing has been measured.
+            has_results = measurement.produced + measurement.lost > 0
+            self._recall = measurement.recall if has_results else None
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch = report.batch

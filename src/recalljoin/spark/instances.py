@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 17, 1 << 24
+ENOUGH_ROWS, ENOUGH_BYTES = 1 << 17, 1 << 24
 """Results are handed to Spark when there are as many, or when they take as much."""
 
 _T = TypeVar("_T")
@@ -85,13 +85,13 @@ def gathered(
         held.append(results)
         n_rows += results.num_rows
         n_bytes += results.nbytes
-        if n_rows >= ROWS_AT_ONCE or n_bytes >= BYTES_AT_ONCE:
+        if n_rows >= ENOUGH_ROWS or n_bytes >= ENOUGH_BYTES:
             yield from _handed_on(held, watch)
             held, n_rows, n_bytes = [], 0, 0
 
 
 def _handed_on(held: list[pa.RecordBatch], watch: Watch) -> Iterator[pa.RecordBatch]:
-    piece = pa.concat_batches(held)
+    piece = held[0] if len(held) == 1 else pa.concat_batches(held)
     watch.stop("join")
     yield piece
     # Until it comes back here, Spark takes the piece and hands it on.

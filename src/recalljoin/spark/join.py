@@ -176,15 +176,20 @@ def _streaming(
     control = plan.control(flush=settings.flush).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        chosen = _chosen(frames[stream.name], needed_schema(plan.cells.query, s).names)
+        chosen = _chosen(frames[stream.name], needed[s].names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
-    output = StructType(_output_fields(plan, frames))
+    output = _output_schema(plan, frames)
+    # By place, not by name: names are the user's, and two columns may have the same.
+    left_as = StructType(
+        [StructField(f"_{i}", field.dataType) for i, field in enumerate(output)]
+    ).add(COUNTS, ArrayType(LongType()))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
-            CellProcessor(plan.cells), output.add(COUNTS, ArrayType(LongType())), "Append", "None"
+            CellProcessor(plan.cells), left_as, "Append", "None"
         )
     counts = sf.col(COUNTS)
-    return left.observe(settings.name, totals(counts)).where(counts.isNull()).drop(COUNTS)
+    observed = left.observe(settings.name, totals(counts)).where(counts.isNull())
+    return observed.drop(COUNTS).toDF(*output.names)
 
 
 def _replayed(
@@ -228,7 +233,7 @@ def _replayed(
     return (
         parcels.repartition(1)
         .sortWithinPartitions(TICK)
-        .mapInArrow(replayer.replay, StructType(_output_fields(plan, frames)))
+        .mapInArrow(replayer.replay, _output_schema(plan, frames))
     )
 
 
@@ -282,11 +287,11 @@ def _routing(
     return route
 
 
-def _output_fields(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> list[StructField]:
+def _output_schema(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> StructType:
     output = Output(plan.query).schema
     fields = []
     for field in output:
         is_stream = field.name != RESULT_TIME and plan.query.select is None
         kind = frames[field.name].schema if is_stream else from_arrow_type(field.type)
         fields.append(StructField(field.name, kind))
-    return fields
+    return StructType(fields)

@@ -51,7 +51,7 @@ class RunSettings:
     policy
         What chooses the slack for a recall: a policy's name, or a function that makes one.
     policy_options
-        What only that policy has, such as ``share``, ``memory`` and ``z`` of ``"slack"``.
+        What only that policy has, such as ``share`` and ``memory`` of ``"slack"``.
     arrival
         ``"tick"``: all tuples of a micro-batch are there at once, over any number of cells.
         ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'

@@ -45,8 +45,8 @@ ROWS_AT_ONCE = 1 << 18
 """Tuples packed at once: bounds the memory of a task and the size of a body."""
 
 PIECE = 1 << 15
-"""Bytes of a body that travel in one row. Ten thousand of them, the most Spark hands to a worker at
-once, are little enough for any machine."""
+"""Bytes of a body that travel in one row. As many rows as Spark may hand to a worker at once
+(:mod:`recalljoin.spark.session`) are little enough for any machine."""
 
 Bodies = Sequence[tuple[int, bytes | None]]
 """Cells, each with its tuples, packed."""
@@ -346,7 +346,9 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
     refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
     # Tasks finish in any order; their tuples are taken in one.
     for (kind, s, _, _), parts in sorted(pieces.items()):
-        body = b"".join(part for _, part in sorted(parts))
+        parts.sort()
+        assert [piece for piece, _ in parts] == list(range(len(parts))), (kind, s, len(parts))
+        body = b"".join(part for _, part in parts)
         if kind == REFUSED:
             refused_rows[s].append(from_bytes(body))
         else:

@@ -87,11 +87,9 @@ class CellProcessor(StatefulProcessor):
             yield in_pandas(self._counts(reports))
 
     def _counts(self, reports: list[Report]) -> pa.RecordBatch:
-        n = len(reports)
         schema = Output(self._plan.query).schema
-        nothing = [pa.nulls(n, field.type) for field in schema]
-        counts = pa.array([counts_of(report) for report in reports], COUNTS_TYPE)
-        return pa.RecordBatch.from_arrays([*nothing, counts], [*schema.names, COUNTS])
+        nothing = [pa.nulls(len(reports), field.type) for field in schema]
+        return _leaving(nothing, pa.array(map(counts_of, reports), COUNTS_TYPE))
 
     def close(self) -> None:
         """Called by Spark at the end of each task."""
@@ -115,4 +113,10 @@ def _frames(
         except StopIteration as end:
             reports: list[Report] = end.value
             return reports
-        yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))
+        yield in_pandas(_leaving(piece.columns, pa.nulls(piece.num_rows, COUNTS_TYPE)))
+
+
+def _leaving(columns: list[pa.Array], counts: pa.Array) -> pa.RecordBatch:
+    """Columns of results, called by their place, and those of counts."""
+    names = [*(f"_{i}" for i in range(len(columns))), COUNTS]
+    return pa.RecordBatch.from_arrays([*columns, counts], names)

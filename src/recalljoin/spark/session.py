@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as pt
@@ -26,7 +27,10 @@ _DEFAULT_PARTITIONS = 200
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _DEFAULT_ARROW = {ARROW_BYTES: "67108864b", ARROW_ROWS: "10000"}
-_NO_LIMIT = str(2**31 - 1)
+_LIGHT_ARROW = {ARROW_BYTES: str(2**31 - 1), ARROW_ROWS: "2000"}
+"""No limit but that of rows: of pieces as in :mod:`recalljoin.spark.packing`, again 64 MB."""
+_LIFTED: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""Sessions that have the latter because a join has set them so."""
 
 
 def session_of(frame: Any) -> SparkSession:
@@ -119,17 +123,25 @@ def _prepare_partitions(spark: SparkSession, n_groups: int) -> None:
 def prepare_arrow(spark: SparkSession, schemas: Iterable[pa.Schema]) -> None:
     """Let Spark not weigh every row it hands to Python, where rows can be told to be light.
 
-    It adds up the size of what it has written after each row, which takes it longer than to write
-    the row. Ten thousand light rows, the other limit, fit in any memory; so does what leaves the
-    routing tasks, which is cut to measure.
+    With a limit of bytes, it adds up the size of what it has written after each row, and that takes
+    longer than to write the row. So the limit becomes one of rows, which a later join with
+    heavier ones takes back.
     """
     if not all(_is_light(field.type) for schema in schemas for field in schema):
+        if spark in _LIFTED:
+            _LIFTED.remove(spark)
+            for name in _LIGHT_ARROW:
+                spark.conf.unset(name)
         return
     for name, value in _DEFAULT_ARROW.items():
         if spark.conf.get(name) != value or _was_chosen(spark, name):
             return
-    spark.conf.set(ARROW_BYTES, _NO_LIMIT)
-    _LOG.info("set %s to %s: no limit but that of rows", ARROW_BYTES, _NO_LIMIT)
+    for name, value in _LIGHT_ARROW.items():
+        spark.conf.set(name, value)
+    _LIFTED.add(spark)
+    _LOG.warning(
+        "set %s to %s, and %s to no limit", ARROW_ROWS, _LIGHT_ARROW[ARROW_ROWS], ARROW_BYTES
+    )
 
 
 def _is_light(kind: pa.DataType) -> bool:

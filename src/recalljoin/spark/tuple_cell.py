@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LAYOUT = 2
 SMALLEST_SNAPSHOT = 1 << 20
 """Bytes of tuples that are always worth keeping before a new snapshot is written."""
-PIECE = 1 << 26
+LARGEST_VALUE = 1 << 26
 """Largest state value, in bytes."""
 
 
@@ -256,8 +256,8 @@ def _append(
             store.drop_chunk(number)
         meta.snapshot, meta.batches = [], []
         meta.snapshot_bytes, meta.batch_bytes = len(written), 0
-        for begin in range(0, len(written), PIECE):
-            meta.snapshot.append(_write(store, meta, written[begin : begin + PIECE]))
+        for begin in range(0, len(written), LARGEST_VALUE):
+            meta.snapshot.append(_write(store, meta, written[begin : begin + LARGEST_VALUE]))
     elif slacks:
         meta.batches.append(_write(store, meta, content))
     meta.policy = {"name": policy.name, "state": policy.snapshot()}

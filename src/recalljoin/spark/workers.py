@@ -32,7 +32,9 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
 
 @functools.cache
 def settle() -> None:
-    """Called in a worker: what has been imported there stays, and nobody need look at it again.
+    """Called in a worker: what is there by now stays, and nobody need look at it again.
+
+    By then that is what has been imported, and whatever other queries of the session have left.
 
     A worker collects garbage after every task, before it is free for the next one; to look through
     all that the libraries have made takes it a tenth of a second.
