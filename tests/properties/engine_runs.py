@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from unittest import mock
@@ -41,7 +41,7 @@ from tests.reference.model import (
 from tests.strategies import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 Arrival = Literal["tuple", "tick"]
@@ -192,11 +192,19 @@ def tables_of(case: Case) -> dict[str, pa.Table]:
     }
 
 
+@contextmanager
+def taken_as(script: Script) -> Iterator[None]:
+    """The engine takes and enumerates as much at once as the script says."""
+    with (
+        mock.patch.object(operator, "STRETCH", script.stretch),
+        mock.patch.object(operator, "CHUNK", script.chunk),
+    ):
+        yield
+
+
 def through_engine(script: Script) -> Account:
     """Run a script through the engine."""
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(operator, "STRETCH", script.stretch))
-        stack.enter_context(mock.patch.object(operator, "CHUNK", script.chunk))
+    with taken_as(script):
         return EngineRun(script).account()
 
 

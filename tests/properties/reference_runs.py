@@ -8,12 +8,10 @@ from recalljoin.engine import operator
 from tests.properties.engine_runs import Account, Clocks, Event, Script, through_engine
 from tests.reference.memory import Memory
 from tests.reference.per_tuple import PerTupleJoin
-from tests.reference.tick import TickDisorderHandling, TickJoin
+from tests.reference.tick import TickJoin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.reference.model import Annotated, Outcome, Received, StreamTuple
+    from tests.reference.model import Annotated, Outcome, Received
 
 
 def same_accounts(script: Script, *, near: bool = False) -> Account:
@@ -25,16 +23,6 @@ def same_accounts(script: Script, *, near: bool = False) -> Account:
     assert engine.lost == reference.lost
     assert engine.slack == reference.slack
     return engine
-
-
-class _LateByStream(TickDisorderHandling):
-    """Late tuples of one tick are received by stream, then arrival, as the engine does it.
-
-    Their order is not pinned. It only moves a lost result from one of them to another.
-    """
-
-    def take(self, tuples: Iterable[StreamTuple]) -> list[Annotated]:
-        return sorted(super().take(tuples), key=lambda e: (e.stream, e.arrival))
 
 
 class _NearMemory(Memory):
@@ -65,7 +53,6 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
     arrivals = script.case.arrivals
     if script.in_ticks:
         ticks = TickJoin(script.case.query, horizon=script.settings.retention)
-        ticks.disorder = _LateByStream(script.case.m)
         if near:
             ticks.memory = _NearMemory(script.case.query)
         for begin, end in script.pieces:

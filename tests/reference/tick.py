@@ -51,8 +51,8 @@ class TickDisorderHandling:
     def take(self, tuples: Iterable[StreamTuple]) -> list[Annotated]:
         """Step 1: buffer the tuples that are in time, return the late ones.
 
-        Late tuples of one tick are taken in release order. Another order would only move a lost
-        result from one of them to another of the same tick.
+        Late tuples of one tick are taken in release order. Another order would move a lost result
+        from one of them to another of the same tick, which may be beyond the horizon.
         """
         annotated = [self.annotate(e) for e in tuples]
         late = [e for e in annotated if e.ts <= self.watermark]

@@ -134,9 +134,11 @@ def rebuild(
     if now.watermark != NEVER:
         kept &= seen >= min(now.watermark, FOREVER // 2) - reach
     (kept_ids,) = np.nonzero(kept)
-    # The join received late tuples after all that had made them late; numbers in `pending` grow
-    # with (tick, stream, arrival), and both sorts keep that order among equals.
-    order = np.lexsort((late[kept_ids], seen[kept_ids]))
+    # The join received late tuples after all that had made them late, those of a tick by their
+    # time; numbers in `pending` grow with (tick, stream, arrival), the order among equals.
+    by_time = np.where(late, pending.ts, 0)
+    by_tick = np.where(late, tick, 0)
+    order = np.lexsort((by_time[kept_ids], by_tick[kept_ids], late[kept_ids], seen[kept_ids]))
     _remember(pipeline, kept_ids[order], seen, late, pending)
     pipeline.pending = pending.taken(waiting)
     return pipeline

@@ -151,7 +151,15 @@ class TickDisorder:
         room = len(ts) + self.n_buffered
         released = _room_for(room)
         count = _arrive_in_ticks(tick, ts, first_id, before, watermarks, self.queues, *released)
-        return released.up_to(count)
+        released = released.up_to(count)
+        (late,) = np.nonzero(released.late)
+        if len(late):
+            # Those of one tick by their time: what is lost with which of them then does not depend
+            # on the order in which tasks have sent them.
+            ids = released.id[late]
+            at = ids - first_id
+            released.id[late] = ids[np.lexsort((ts[at], tick[at]))]
+        return released
 
     @property
     def n_buffered(self) -> int:

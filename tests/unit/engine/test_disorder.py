@@ -122,6 +122,21 @@ def test_a_tick_joins_what_the_watermark_passes_and_calls_the_rest_of_the_past_l
     assert disorder.n_buffered == 1
 
 
+def test_late_tuples_of_a_tick_leave_by_their_time_whatever_order_they_came_in() -> None:
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        disorder = TickDisorder()
+        released = disorder.push(
+            np.array([0, 1, 1, 1, 2, 2]),
+            np.array([50, *np.array([30, 10, 20])[order], 9, 5]),
+            0,
+            before=40,
+            watermarks=np.array([40, 40, 60]),
+        )
+        times = np.array([50, *np.array([30, 10, 20])[order], 9, 5])[released.id]
+        assert times.tolist() == [10, 20, 30, 5, 9, 50]
+        assert released.late.tolist() == [True] * 5 + [False]
+
+
 def test_a_watermark_of_plus_infinity_releases_everything_and_no_more() -> None:
     disorder = TickDisorder()
     none = np.empty(0, dtype=np.int64)
