@@ -33,12 +33,13 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
 
 def write_numbers(numbers: Mapping[str, Any], json_file: str | None) -> bool:
     """Write numbers where they are wanted; return whether standard output holds them alone."""
+    if json_file is None:
+        return False
     # A line for each number or list: easy on the eyes, and on whoever looks for one with grep.
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items()]
     content = "{\n" + ",\n".join(lines) + "\n}"
     if json_file == "-":
         click.echo(content)
         return True
-    if json_file is not None:
-        Path(json_file).write_text(content + "\n", encoding="utf-8")
+    Path(json_file).write_text(content + "\n", encoding="utf-8")
     return False

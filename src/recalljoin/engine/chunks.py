@@ -82,11 +82,17 @@ def needed_at(
 ) -> list[NDArray[np.bool_]]:
     """For each stream, which tuples of the chunk somebody can need once time has come so far."""
     horizon = _horizon(query, settings)
-    limit = max(min(watermark, FOREVER // 2), NEVER // 2)
     return [
-        np.maximum(ts, chunk.before.watermark) >= limit - stream.window - horizon
+        _is_needed(np.maximum(ts, chunk.before.watermark), stream.window + horizon, watermark)
         for stream, ts in zip(query.streams, chunk.times, strict=True)
     ]
+
+
+def _is_needed(seen: Int64s, reach: int | Int64s, watermark: int) -> NDArray[np.bool_]:
+    """Whether tuples the join has seen at some time are in window or horizon at the watermark."""
+    # Neither infinity leaves room for a reach.
+    needed: NDArray[np.bool_] = seen >= max(min(watermark, FOREVER // 2), NEVER // 2) - reach
+    return needed
 
 
 def rebuild(
@@ -131,8 +137,7 @@ def rebuild(
     reach = sizes[pending.stream] + _horizon(query, settings)
     # Tuples the join did not keep because they were too late even for counting.
     kept &= ~late | (pending.ts >= seen - reach)
-    if now.watermark != NEVER:
-        kept &= seen >= min(now.watermark, FOREVER // 2) - reach
+    kept &= _is_needed(seen, reach, now.watermark)
     (kept_ids,) = np.nonzero(kept)
     # The join received late tuples after all that had made them late, those of a tick by their
     # time; numbers in `pending` grow with (tick, stream, arrival), the order among equals.

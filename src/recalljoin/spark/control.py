@@ -100,7 +100,6 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._plan = plan
         self._adaptation = Adaptation(plan.policy)
         self._measured = MeasuredRecall()
-        self._recall: float | None = None
         self._last_batch = -1
         self._last_had_data = True
         self._first_call = True
@@ -148,7 +147,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "k": self._adaptation.k,
             "clock": now,
             "flush": flush,
-            "recall": self._recall,
+            "recall": self._measured.recall,
             "hot": hot,
             "identity": self._plan.identity,
         }
@@ -179,10 +178,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
             self._adaptation.observe(report)
-            measurement = self._measured.observe(report).measure()
-            # Of no results at all nothing has been measured.
-            has_results = measurement.produced + measurement.lost > 0
-            self._recall = measurement.recall if has_results else None
+            self._measured.observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch = report.batch

@@ -20,7 +20,7 @@ from recalljoin.query import DurationLike, Functions, Quality, Query, parse_quer
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
-from recalljoin.spark.observed import COUNTS, totals
+from recalljoin.spark.observed import COUNTS, names_leaving, totals
 from recalljoin.spark.options import RunOptions, RunSettings
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
@@ -179,10 +179,8 @@ def _streaming(
         chosen = _chosen(frames[stream.name], needed[s].names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
     output = _output_schema(plan, frames)
-    # By place, not by name: names are the user's, and two columns may have the same.
-    left_as = StructType(
-        [StructField(f"_{i}", field.dataType) for i, field in enumerate(output)]
-    ).add(COUNTS, ArrayType(LongType()))
+    kinds = [*(field.dataType for field in output), ArrayType(LongType())]
+    left_as = StructType(list(map(StructField, names_leaving(len(output)), kinds)))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
             CellProcessor(plan.cells), left_as, "Append", "None"

@@ -17,6 +17,14 @@ class MeasuredRecall:
     def __init__(self) -> None:
         self._meter: RecallMeter | None = None
 
+    @property
+    def recall(self) -> float | None:
+        """As of the last report; None while there are no results to measure it by."""
+        newest = None if self._meter is None else self._meter.measure()
+        if newest is None or newest.produced + newest.lost == 0:
+            return None
+        return newest.recall
+
     def observe(self, report: Report) -> RecallMeter:
         """Take in a batch; what comes back measures up to there."""
         bucket = report.profile.bucket

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.report import Report
 
 COUNTS = "__counts"
-"""Name of the column."""
+"""Name of their column."""
 COUNTS_TYPE = pa.list_(pa.int64())
 CLOCKS = ("k", "watermark", "recall")
 """The same in all cells. Recall is that of the last period when the batch was planned."""
@@ -25,6 +25,14 @@ SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost
 METRIC = "batch"
 _ONE = 10**12
 """A recall of 1 among the counts, which are whole numbers."""
+
+
+def names_leaving(n: int) -> list[str]:
+    """Of the columns that leave the cells: ``n`` of results, and the counts.
+
+    By place, as the names of results are the user's, and two of them may be the same.
+    """
+    return [*(f"_{i}" for i in range(n)), COUNTS]
 
 
 def counts_of(report: Report) -> list[int | None]:

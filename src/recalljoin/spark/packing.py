@@ -207,13 +207,11 @@ class Router:
         heads = [head.to_json()]
         rows: list[tuple[int, str, bytes | None]] = []
         for cell, body in bodies:
-            rows.append((cell, heads[0], body and body[:PIECE]))
-            for piece, begin in enumerate(range(PIECE, len(body or b""), PIECE), start=1):
-                assert body is not None
+            for piece, content in enumerate(_cut(body)):
                 if piece == len(heads):
-                    part = Head(head.kind, head.stream, head.task, head.part, piece)
-                    heads.append(part.to_json())
-                rows.append((cell, heads[piece], body[begin : begin + PIECE]))
+                    more = Head(head.kind, head.stream, head.task, head.part, piece)
+                    heads.append(more.to_json())
+                rows.append((cell, heads[piece], content))
         return pa.RecordBatch.from_arrays(
             [
                 pa.array([keys[cell] for cell, _, _ in rows], pa.int64()),
@@ -223,6 +221,13 @@ class Router:
             ],
             schema=PARCELS,
         )
+
+
+def _cut(body: bytes | None) -> Sequence[bytes | None]:
+    """A body in pieces that fit in a row; one of nothing for none, as its head must travel."""
+    if body is None:
+        return [None]
+    return [body[begin : begin + PIECE] for begin in range(0, len(body), PIECE)]
 
 
 def _divided(rows: pa.Table, cells: NDArray[np.integer], n_cells: int) -> Bodies:

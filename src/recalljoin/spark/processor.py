@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from recalljoin.engine.output import Output
 from recalljoin.spark.frames import in_pandas
 from recalljoin.spark.group import Parcel, run_group
-from recalljoin.spark.observed import COUNTS, COUNTS_TYPE, counts_of
+from recalljoin.spark.observed import COUNTS_TYPE, counts_of, names_leaving
 from recalljoin.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -117,6 +117,5 @@ def _frames(
 
 
 def _leaving(columns: list[pa.Array], counts: pa.Array) -> pa.RecordBatch:
-    """Columns of results, called by their place, and those of counts."""
-    names = [*(f"_{i}" for i in range(len(columns))), COUNTS]
-    return pa.RecordBatch.from_arrays([*columns, counts], names)
+    """Columns of results and that of counts, as they leave."""
+    return pa.RecordBatch.from_arrays([*columns, counts], names_leaving(len(columns)))

@@ -91,6 +91,7 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
     for report in log.reports_after(-1):
         profile = report.profile
         meter = measured.observe(report)
+        newest = meter.measure()
         counts = {
             "arrived": sum(report.n_arrived),
             "refused": report.n_refused,
@@ -106,8 +107,8 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "ks": [k for _, k in report.adaptations],
             "watermark": _known(report.watermark),
             "base_time": _known(report.base_time),
-            "recall": meter.measure().recall,
-            "recall_at_least": meter.measure().lowest_recall,
+            "recall": newest.recall,
+            "recall_at_least": newest.lowest_recall,
             "recall_settled": meter.measure_settled().recall,
             **counts,
             **{f"total_{name}": total for name, total in totals.items()},
