@@ -31,6 +31,7 @@ from recalljoin.engine import (
     snapshot,
 )
 from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.folding import Folded
 from recalljoin.query import BoundQuery, Query, Stream
 from tests.reference.conditions import KINDS, Condition
 from tests.reference.model import (
@@ -39,6 +40,7 @@ from tests.reference.model import (
     Instant,
 )
 from tests.strategies import Case
+from tests.unfolding import unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -257,8 +259,11 @@ class EngineRun:
 
     def take(self, batches: Sequence[pa.RecordBatch], step: Step) -> None:
         """Write down what a step brought."""
+        if self.script.settings.folded:
+            batches = self._in_order([self._unfolded(batch) for batch in batches], step)
         for batch in batches:
-            assert 0 < batch.num_rows <= self.script.chunk
+            assert batch.num_rows > 0
+            assert self.script.settings.folded or batch.num_rows <= self.script.chunk
             batch.validate(full=True)
             times = batch.column("result_time").to_pylist()
             members = [
@@ -288,6 +293,25 @@ class EngineRun:
                 pipeline.n_buffered,
             )
         )
+
+    def _unfolded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert isinstance(self.pipeline.output, Folded)
+        return unfolded(batch, self.pipeline.output)
+
+    def _in_order(self, batches: Sequence[pa.RecordBatch], step: Step) -> list[pa.RecordBatch]:
+        """All results of a step in the order of their triggers, the last of their members."""
+        if not batches:
+            return []
+        received = {
+            self.numbers[s][row]: i
+            for i, (s, row) in enumerate(zip(step.stream, step.row, strict=True))
+        }
+        results = pa.concat_batches(batches)
+        members = [results.column(i).field(ARRIVAL).to_pylist() for i in range(self.script.case.m)]
+        triggers = [
+            max(received.get(one, -1) for one in each) for each in zip(*members, strict=True)
+        ]
+        return [results.take(pa.array(np.argsort(triggers, kind="stable")))]
 
     def _event(self, step: Step, i: int) -> Event:
         n_join = int(step.n_join[i])

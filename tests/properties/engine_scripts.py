@@ -31,6 +31,7 @@ def settings_of(arrival: str, *, rows: bool | None = None) -> SearchStrategy[Eng
         EngineSettings,
         arrival=st.just(arrival),
         rows=st.booleans() if rows is None else st.just(rows),
+        folded=st.booleans(),
         lost=st.just(True),
         granularity=st.sampled_from((0, 1, 2, 7, 50)),
         retention=st.sampled_from(FEW_RETENTIONS),

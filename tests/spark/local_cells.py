@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
+from recalljoin.engine.folding import Folded
 from recalljoin.spark import cell, tuple_cell
 from recalljoin.spark.cell import CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
@@ -15,6 +16,7 @@ from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hot import version_at
 from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.report import Report, merged
+from tests.unfolding import unfolded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +72,7 @@ class LocalJoin:
         self.plan = CellPlan(
             query=query,
             layout=Layout(grid, 1),
-            settings=settings,
+            settings=replace(settings, folded=True),
             identity=identity,
             log=ControlLog(str(folder)),
             period=100,
@@ -119,7 +121,7 @@ class LocalJoin:
             steps = run_batch(self.plan, number, mine, store, batch=self.n_batches)
             while True:
                 try:
-                    results.append(next(steps))
+                    results.append(unfolded(next(steps), Folded(self.plan.query)))
                 except StopIteration as end:
                     reports.append(end.value)
                     break

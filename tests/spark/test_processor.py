@@ -41,8 +41,8 @@ def table(*ts: int) -> pa.Table:
 
 
 def times(output: Any) -> list[int]:
-    # Columns go by their place: two streams, then the time of the result.
-    return sorted(output["_2"].dropna())
+    # Columns go by their place: two streams, then the times of results.
+    return sorted(time for times in output["_2"].dropna() for time in times)
 
 
 def counts(output: Any) -> list[dict[str, int]]:
@@ -50,12 +50,13 @@ def counts(output: Any) -> list[dict[str, int]]:
     return [dict(zip((*CLOCKS, *SUMS), values, strict=True)) for values in lists]
 
 
-def test_results_leave_as_rows_and_counts_as_the_last_one(tmp_path: Path) -> None:
+def test_results_leave_folded_and_counts_in_the_last_row(tmp_path: Path) -> None:
     plan, rows = parcels(tmp_path, [table(10, 20), table(15, 90)], k=0)
     tester = TwsTester(CellProcessor(plan))
     output: Any = tester.testInPandas(0, rows)
     assert times(output) == [15, 20]
-    assert output[COUNTS].isna().tolist() == [True, True, False]
+    assert output[COUNTS].isna().tolist() == [True, False]
+    assert [len(each) for each in output["members_0"].dropna()] == [2]
     (last,) = counts(output)
     assert (last["arrived"], last["produced"], last["buffered"]) == (4, 2, 1)
     assert last["watermark"] == 20

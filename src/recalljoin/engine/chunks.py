@@ -18,7 +18,7 @@ import pyarrow as pa
 from recalljoin.engine.arrivals import Arrivals
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
-from recalljoin.engine.queues import Int64s, empty_queues, push_all, with_room
+from recalljoin.engine.queues import Int64s, push_all, with_room
 from recalljoin.engine.rings import Sequence
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def rebuild(
     waits = ~late & (pending.ts > now.watermark)
 
     (waiting,) = np.nonzero(waits)
-    queues = with_room(empty_queues(1), len(waiting))
-    push_all(queues, np.zeros(len(waiting), dtype=np.int64), pending.ts[waiting])
+    queues = with_room(pipeline.ticks.queues, len(waiting))
+    push_all(queues, pending.stream[waiting].astype(np.int64), pending.ts[waiting])
     pipeline.ticks.queues = queues
 
     seen = np.where(late, missed[tick], pending.ts)

@@ -127,13 +127,30 @@ class TupleDisorder:
 
 @dataclass
 class TickDisorder:
-    """One buffer for all streams, emptied up to the watermark at the end of each tick."""
+    """Buffers that are emptied up to the watermark at the end of each tick.
+
+    One for each stream, as a stream is more in order than all of them are together.
+
+    Parameters
+    ----------
+    m
+        Number of streams.
+    """
+
+    m: int
 
     def __post_init__(self) -> None:
-        self.queues = empty_queues(1)
+        self.queues = empty_queues(self.m)
 
     def push(
-        self, tick: Int64s, ts: Int64s, first_id: int, *, before: int, watermarks: Int64s
+        self,
+        tick: Int64s,
+        stream: NDArray[np.int8],
+        ts: Int64s,
+        first_id: int,
+        *,
+        before: int,
+        watermarks: Int64s,
     ) -> Released:
         """Let whole ticks arrive.
 
@@ -142,15 +159,19 @@ class TickDisorder:
         tick
             For each tuple its tick as an index into ``watermarks``, never falling; within a tick
             tuples are ordered by stream, then arrival.
+        stream, ts, first_id
+            Their streams and times, and the number of the first one.
         before
             The watermark after the tick before the first of these.
         watermarks
             The watermark after each of these ticks, never falling.
         """
-        self.queues = with_room(self.queues, len(ts))
+        self.queues = with_room(self.queues, int(np.bincount(stream, minlength=1).max()))
         room = len(ts) + self.n_buffered
         released = _room_for(room)
-        count = _arrive_in_ticks(tick, ts, first_id, before, watermarks, self.queues, *released)
+        count = _arrive_in_ticks(
+            tick, stream, ts, first_id, before, watermarks, self.queues, *released
+        )
         released = released.up_to(count)
         (late,) = np.nonzero(released.late)
         if len(late):
@@ -292,25 +313,34 @@ def _emit(
     return count + 1
 
 
+@inlined
+def _first(state: Int64s) -> int:
+    """The queue with the earliest tuple, of equals the one that came first; -1 if all are empty."""
+    chosen, earliest, smallest = -1, EMPTY, EMPTY
+    for row in range(len(state)):
+        ts, number = state[row, FRONT_TS], state[row, FRONT_ID]
+        if ts < earliest or (ts == earliest and number < smallest):
+            chosen, earliest, smallest = row, ts, number
+    return chosen
+
+
 @lean
 def _leave_together(
     queues: Queues, clocks: Int64s, out_id: Int64s, out_late: NDArray[np.bool_], out_now: Int64s
 ) -> None:
     state = queues.state
     for count in range(len(out_id)):
-        chosen, earliest, smallest = -1, EMPTY, EMPTY
-        for row in range(len(state)):
-            ts, number = state[row, FRONT_TS], state[row, FRONT_ID]
-            if ts < earliest or (ts == earliest and number < smallest):
-                chosen, earliest, smallest = row, ts, number
-        drop_front(queues, chosen)
-        _emit(earliest, smallest, clocks, out_id, out_late, out_now, count)
+        row = _first(state)
+        ts, number = state[row, FRONT_TS], state[row, FRONT_ID]
+        drop_front(queues, row)
+        _emit(ts, number, clocks, out_id, out_late, out_now, count)
     clocks[0] = max(clocks[0], clocks[1])
 
 
 @lean
 def _arrive_in_ticks(
     tick: Int64s,
+    stream: NDArray[np.int8],
     ts: Int64s,
     first_id: int,
     before: int,
@@ -333,14 +363,15 @@ def _arrive_in_ticks(
                 out_now[count] = previous
                 count += 1
             else:
-                push(queues, 0, ts[i], first_id + i)
+                push(queues, int(stream[i]), ts[i], first_id + i)
             i += 1
         previous = watermarks[n]
-        # FOREVER is also the front of an empty queue.
-        while state[0, FRONT_TS] <= previous and state[0, FRONT_TS] != EMPTY:
-            out_id[count] = state[0, FRONT_ID]
+        row = _first(state)
+        while row >= 0 and state[row, FRONT_TS] <= previous:
+            out_id[count] = state[row, FRONT_ID]
             out_late[count] = False
-            out_now[count] = state[0, FRONT_TS]
+            out_now[count] = state[row, FRONT_TS]
             count += 1
-            drop_front(queues, 0)
+            drop_front(queues, row)
+            row = _first(state)
     return count

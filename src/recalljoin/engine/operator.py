@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recalljoin.engine.chains import admit
 from recalljoin.engine.counting import Tally, count_sequence, new_scratch
-from recalljoin.engine.partners import Copies, extend_by_key, fresh_copies
+from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
     Partials,
     account,
@@ -58,7 +58,7 @@ class Condition:
 
 
 class Results(NamedTuple):
-    """A chunk of results, in the order of their triggers."""
+    """A chunk of results."""
 
     rows: Int64s
     """``[stream, i]``: the caller's number of each member."""
@@ -75,9 +75,27 @@ class Received:
     """Results of the cross join, for in-order tuples."""
     beyond: NDArray[np.bool_]
     """Late tuples older than the retention horizon: what is lost with them is not known."""
-    lost_ts: Int64s
-    """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
-    lost_n: Int64s
+    lost: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    """Timestamps of lost results, with how many of each; may repeat."""
+
+    def part(self, stretch: slice) -> Received:
+        """What becomes of some of the tuples, to be filled in."""
+        return Received(
+            self.n_join[stretch], self.n_cross[stretch], self.beyond[stretch], self.lost
+        )
+
+    @property
+    def lost_ts(self) -> Int64s:
+        """Timestamps of lost results."""
+        return np.concatenate([_NONE_LOST, *(ts for ts, _ in self.lost)])
+
+    @property
+    def lost_n(self) -> Int64s:
+        """How many there are of each."""
+        return np.concatenate([_NONE_LOST, *(n for _, n in self.lost)])
+
+
+_NONE_LOST = np.empty(0, dtype=np.int64)
 
 
 @dataclass
@@ -94,6 +112,8 @@ class JoinOperator:
         How long after it has left its window a tuple is kept to count lost results with.
     rows
         Produce the results themselves, not only their number.
+    in_order
+        Produce them in the order of their triggers. It takes less to leave the order to the keys.
     with_lost
         Count the results lost with late tuples.
     granularity
@@ -106,6 +126,7 @@ class JoinOperator:
     conditions: tuple[Condition, ...] = ()
     retention: int = 0
     rows: bool = False
+    in_order: bool = True
     with_lost: bool = True
     granularity: int = 0
     n_values: int = 0
@@ -119,6 +140,11 @@ class JoinOperator:
         self._largest_base = -(2**62)
         self._levels: dict[tuple[int, int, bool], _Level] = {}
         self._copies: dict[tuple[int, int], Copies] = {}
+
+    @property
+    def _orders(self) -> bool:
+        # The number of results is the same in any order.
+        return self.rows and self.in_order
 
     @property
     def counts_by_tree(self) -> bool:
@@ -141,18 +167,19 @@ class JoinOperator:
         values
             ``[value column, tuple]``, for the conditions' programs.
         """
-        parts = []
-        for begin in range(0, len(sequence.ts), STRETCH):
+        n = len(sequence.ts)
+        received = Received(np.zeros(n, dtype=np.int64), np.zeros(n), np.empty(n, dtype=np.bool_))
+        for begin in range(0, n, STRETCH):
             stretch = slice(begin, begin + STRETCH)
-            part = sequence.part(stretch)
+            part, received_part = sequence.part(stretch), received.part(stretch)
             self._make_room(part)
             if self.counts_by_tree:
-                parts.append(self._count(part))
+                self._count(part, received_part)
             else:
-                parts.append((yield from self._enumerate(part, values[:, stretch])))
+                yield from self._enumerate(part, values[:, stretch], received_part)
             self.n_received += len(part.ts)
             self.windows.forget(int(part.now[-1]))
-        return _joined(parts)
+        return received
 
     def expect_base(self, base: Int64s) -> None:
         """Base times of tuples in the windows, which bound the slack of results to come."""
@@ -168,20 +195,19 @@ class JoinOperator:
             if missing > 0:
                 self.slack = np.pad(self.slack, ((0, 0), (0, missing)))
 
-    def _count(self, part: Sequence) -> Received:
+    def _count(self, part: Sequence, received: Received) -> None:
         windows = self.windows
         n_slots, m = windows.slots.lists.shape[:2]
         n_kept = len(windows.rings.cells) + 1
         scratch = new_scratch(n_slots, m, n_kept)
         tally = Tally(
-            n_join=np.empty(len(part.ts), dtype=np.int64),
-            n_cross=np.empty(len(part.ts)),
+            n_join=received.n_join,
+            n_cross=received.n_cross,
             slack=self.slack,
             lost_ts=np.empty(2 * n_kept, dtype=np.int64),
             lost_n=np.empty(2 * n_kept, dtype=np.int64),
-            beyond=np.empty(len(part.ts), dtype=np.bool_),
+            beyond=received.beyond,
         )
-        lost = []
         at = 0
         while at < len(part.ts):
             at, n_lost = count_sequence(
@@ -189,11 +215,10 @@ class JoinOperator:
                 windows.key_sets, windows.late, windows.sizes, self.retention, self.plan.trees,
                 self.with_lost, self.granularity, scratch, tally, 0,
             )  # fmt: skip
-            lost.append(np.stack((tally.lost_ts[:n_lost], tally.lost_n[:n_lost])))
-        lost_ts, lost_n = np.concatenate(lost, axis=1) if lost else np.empty((2, 0), dtype=np.int64)
-        return Received(tally.n_join, tally.n_cross, tally.beyond, lost_ts, lost_n)
+            if n_lost:
+                received.lost.append((tally.lost_ts[:n_lost].copy(), tally.lost_n[:n_lost].copy()))
 
-    def _enumerate(self, part: Sequence, values: Float64s) -> Generator[Results, None, Received]:
+    def _enumerate(self, part: Sequence, values: Float64s, received: Received) -> Iterator[Results]:
         n = len(part.ts)
         windows = self.windows
         stretch = _Stretch(
@@ -201,13 +226,6 @@ class JoinOperator:
             first_order=self.n_received,
             cells=np.full(n, NONE, dtype=np.int64),
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
-        )
-        received = Received(
-            n_join=np.zeros(n, dtype=np.int64),
-            n_cross=np.zeros(n),
-            beyond=np.empty(n, dtype=np.bool_),
-            lost_ts=np.empty(0, dtype=np.int64),
-            lost_n=np.empty(0, dtype=np.int64),
         )
         old = too_old(part, windows.sizes, self.retention, received.beyond)
         (chosen,) = np.nonzero(~old)
@@ -221,8 +239,7 @@ class JoinOperator:
         roots &= ~part.late | (self.with_lost & ~received.beyond)
         by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
         lost: dict[int, int] = {}
-        # Only rows must come out in order; for their number one stream may go after another.
-        for results in _in_order_of_roots(by_stream) if self.rows else chain(*by_stream):
+        for results in _in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
             n_lost = account(
                 results, part.late, stretch.cells, windows.rings.cells, self.granularity,
                 received.n_join, self.slack,
@@ -241,9 +258,9 @@ class JoinOperator:
                 for begin in range(0, len(produced.root), CHUNK):
                     chunk = slice(begin, begin + CHUNK)
                     yield Results(rows[:, chunk], produced.newest[chunk])
-        received.lost_ts = np.array(list(lost.keys()), dtype=np.int64)
-        received.lost_n = np.array(list(lost.values()), dtype=np.int64)
-        return received
+        if lost:
+            ts, counts = np.array(list(lost.items()), dtype=np.int64).T
+            received.lost.append((ts, counts))
 
     def _partner_key_sets(self) -> Int64s:
         key_sets = np.full((self.plan.m, self.plan.m), NONE, dtype=np.int64)
@@ -256,9 +273,14 @@ class JoinOperator:
     def _from_roots(
         self, root_stream: int, roots: NDArray[np.bool_], stretch: _Stretch
     ) -> Iterator[Partials]:
-        """Complete results whose last member is one of a stream's roots, in their order."""
+        """Complete results whose last member is one of a stream's roots."""
         part = stretch.sequence
         (places,) = np.nonzero(roots & (part.stream == root_stream))
+        first = self.plan.steps[root_stream][0]
+        if not self._orders and self.plan.key_sets[first.key_set]:
+            # Roots of one key meet the same partners, which are then still close at hand.
+            entries = stretch.entries[first.stream, places]
+            places = places[by_entry(entries, len(self.windows.chains.entries))]
         members = np.zeros((self.plan.m, len(places)), dtype=np.int64)
         members[root_stream] = stretch.cells[places]
         ts = part.ts[places]
@@ -412,17 +434,3 @@ def _in_order_of_roots(sources: list[Iterator[Partials]]) -> Iterator[Partials]:
                 heads[at] = following
         assert ready is not None
         yield ready
-
-
-def _joined(parts: list[Received]) -> Received:
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        none = np.empty(0, dtype=np.int64)
-        return Received(none, np.empty(0), np.empty(0, dtype=np.bool_), none, none)
-    return Received(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("n_join", "n_cross", "beyond", "lost_ts", "lost_n")
-        )
-    )

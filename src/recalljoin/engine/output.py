@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -11,6 +11,8 @@ from recalljoin.engine.payload import plain_schema
 from recalljoin.query import BoundQuery, columns, evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from recalljoin.engine.operator import Results
     from recalljoin.engine.payload import Payload
 
@@ -18,8 +20,27 @@ RESULT_TIME = "result_time"
 """Column of every output with the timestamp of the result."""
 
 
+class ResultForm(Protocol):
+    """The form in which results leave a pipeline."""
+
+    at_once: int
+    """Results that are worth waiting for before some go out."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches."""
+
+    def columns_of(self, s: int) -> list[str]:
+        """Columns of a stream that are read."""
+
+    def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
+        """These results."""
+
+
 class Output:
-    """Builds the output of one query."""
+    """Builds the output of one query: a row for each result."""
+
+    at_once = 1
 
     def __init__(self, query: BoundQuery) -> None:
         self.query = query
@@ -39,7 +60,7 @@ class Output:
         read = (c for output in self.query.select for c in columns(output.expression))
         return list(dict.fromkeys(c.name for c in read if c.stream == s))
 
-    def batch(self, results: Results, payloads: list[Payload]) -> pa.RecordBatch:
+    def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
         """The output of a chunk of results."""
         n = len(results.ts)
         arrays = []
@@ -54,7 +75,7 @@ class Output:
 
             arrays = [evaluate(output.expression, column, n) for output in self.query.select]
         arrays.append(pa.array(results.ts).cast(self.time_type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def _time_type(query: BoundQuery) -> pa.DataType:

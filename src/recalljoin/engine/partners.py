@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ABREAST, BUFFERED = 16, 32
 """Chains walked at once, so that memory is waited for together, and how far each."""
 
+NEIGHBOURHOODS = 1 << 12
+"""Parts of the hash table that are told apart when tuples are put in its order."""
+
 
 class Copies(NamedTuple):
     """Chains of one stream by one key set, as they are after all tuples of a stretch came in.
@@ -58,6 +61,25 @@ def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
 
 
 @compiled
+def by_entry(entries: Int64s, n_entries: int) -> Int64s:
+    """An order in which entries that are close in the hash table are close; else as they are."""
+    shift = 0
+    while n_entries >> shift > NEIGHBOURHOODS:
+        shift += 1
+    begins = np.zeros((n_entries >> shift) + 2, dtype=np.int64)
+    for entry in entries:
+        begins[(max(entry, 0) >> shift) + 1] += 1
+    for i in range(1, len(begins)):
+        begins[i] += begins[i - 1]
+    order = np.empty(len(entries), dtype=np.int64)
+    for i in range(len(entries)):
+        at = max(entries[i], 0) >> shift
+        order[begins[at]] = i
+        begins[at] += 1
+    return order
+
+
+@compiled
 def extend_by_key(
     partials: Partials,
     first_order: int,
@@ -87,14 +109,17 @@ def extend_by_key(
     # Taken apart once: within the loop, every look into a named tuple would count references.
     cells = rings.cells
     members, roots, newest, last_call = partials
-    _, begins, ends, last_place, _, all_ts, all_order, all_cells = copies
+    copied_in, begins, ends, last_place, _, all_ts, all_order, all_cells = copies
     entries, classes, n_codes, tail = chains.entries, sets.classes, sets.size[key_set], sets.tail[0]
     key = np.zeros((1, 1, classes.shape[1]), dtype=np.int64)
     entry = np.empty(ABREAST, dtype=np.int64)
+    chain = np.empty(ABREAST, dtype=np.int64)
     at = np.empty(ABREAST, dtype=np.int64)
     filled = np.empty(ABREAST, dtype=np.int64)
     buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
     count = 0
+    # Chains are copied ahead of their roots, as many at once as there are.
+    ahead = cursor[0]
     for begin in range(cursor[0], len(roots), ABREAST):
         width = min(ABREAST, len(roots) - begin)
         for g in range(width):
@@ -105,9 +130,18 @@ def extend_by_key(
                 for c in range(n_codes):
                     key[0, 0, c] = cells[cell, tail + CODES + classes[key_set, c]]
                 entry[g] = entry_of(entries, key, key_set)
-        _copy_chains(
-            entry[:width], first_order, s, key_set, rings, chains, copies, at, filled, buffer
-        )
+        limit = len(roots) if from_root else begin + width
+        while ahead < begin + width:
+            n_chains = 0
+            while n_chains < ABREAST and ahead < limit:
+                e = root_entries[s, roots[ahead]] if from_root else entry[ahead - begin]
+                if e != NONE and copied_in[e] != first_order:
+                    copied_in[e] = first_order
+                    chain[n_chains] = e
+                    n_chains += 1
+                ahead += 1
+            if n_chains > 0:
+                _copy_chains(chain, n_chains, s, key_set, rings, chains, copies, at, filled, buffer)
         for g in range(width):
             e = entry[g]
             if e == NONE:
@@ -145,7 +179,7 @@ def extend_by_key(
 @lean
 def _copy_chains(
     entry: Int64s,
-    first_order: int,
+    n: int,
     s: int,
     key_set: int,
     rings: Rings,
@@ -155,22 +189,16 @@ def _copy_chains(
     filled: Int64s,
     buffer: Int64s,
 ) -> None:
-    """Copy the chains of a few entries, as far as this has not been done in this stretch."""
+    """Copy the chains of the first ``n`` entries."""
     table, cells = rings
     offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
     link, column = LINKS + key_set, chains.tails[0] + s
-    walking = False
-    for g in range(len(entry)):
-        at[g], filled[g] = NONE, NONE
-        if entry[g] != NONE and copies.stretch[entry[g]] != first_order:
-            copies.stretch[entry[g]] = first_order
-            at[g], filled[g] = chains.entries[entry[g], column], 0
-            walking = True
-    if not walking:
-        return
+    for g in range(n):
+        at[g], filled[g] = chains.entries[entry[g], column], 0
+    walking = True
     while walking:
         walking = False
-        for g in range(len(entry)):
+        for g in range(n):
             # A chain ends where what is kept of the stream begins.
             if at[g] >= first and filled[g] < BUFFERED:
                 cell = offset + (at[g] & mask)
@@ -178,9 +206,7 @@ def _copy_chains(
                 filled[g] += 1
                 at[g] = cells[cell, link]
                 walking = True
-    for g in range(len(entry)):
-        if filled[g] == NONE:
-            continue
+    for g in range(n):
         e = entry[g]
         copies.begin[e] = copies.place[e] = copies.used[0]
         for j in range(filled[g]):

@@ -70,15 +70,18 @@ class Payload:
 
     def take(self, rows: Int64s) -> pa.RecordBatch:
         """The rows with the given numbers."""
+        return self.take_at(self.places(rows))
+
+    def take_at(self, places: pa.Array) -> pa.RecordBatch:
+        """The rows at some places."""
         if not self._batches:
             return pa.RecordBatch.from_arrays(
                 [pa.nulls(0, f.type) for f in self.schema], schema=self.schema
             )
         if len(self._batches) == 1:
-            return self._batches[0].take(pa.array(rows - self.first))
-        table = pa.Table.from_batches(self._batches)
-        taken = table.take(pa.array(rows - self.first)).combine_chunks()
-        return taken.to_batches()[0] if len(rows) else self._batches[0].slice(0, 0)
+            return self._batches[0].take(places)
+        taken = pa.Table.from_batches(self._batches).take(places).combine_chunks()
+        return taken.to_batches()[0] if len(places) else self._batches[0].slice(0, 0)
 
     def column(self, name: str, rows: Int64s) -> pa.Array:
         """One column of the rows with the given numbers."""

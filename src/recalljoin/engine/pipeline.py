@@ -7,7 +7,7 @@ The pipeline holds the tuples that wait in buffers; every other part sees them b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,9 +23,10 @@ from recalljoin.engine.disorder import (
     TickDisorder,
     TupleDisorder,
 )
+from recalljoin.engine.folding import Folded
 from recalljoin.engine.intake import Intake
-from recalljoin.engine.operator import JoinOperator, Received
-from recalljoin.engine.output import Output
+from recalljoin.engine.operator import JoinOperator, Received, Results
+from recalljoin.engine.output import Output, ResultForm
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.progress import Advance, Progress, marks_of
 from recalljoin.engine.queues import Int64s, held_ids, renumber
@@ -33,7 +34,7 @@ from recalljoin.engine.rings import NOW, TS, Sequence
 from recalljoin.errors import InvalidSetting, TooManyResults
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -53,6 +54,9 @@ class EngineSettings:
     rows
         Produce the results themselves. If not, only their number, without enumerating them
         wherever the condition allows it.
+    folded
+        Let results out as :class:`~recalljoin.engine.folding.Folded`, every tuple once. Those of a
+        tick then come in any order.
     lost
         Count the results lost with late tuples.
     granularity
@@ -64,6 +68,7 @@ class EngineSettings:
 
     arrival: Literal["tuple", "tick"] = "tuple"
     rows: bool = True
+    folded: bool = field(default=False, repr=False)
     lost: bool = True
     granularity: int = 0
     retention: int | None = None
@@ -142,7 +147,8 @@ class Pending(NamedTuple):
 
     def taken(self, ids: Int64s) -> Pending:
         """Those with the given numbers."""
-        columns: list[Any] = [column[..., ids] for column in self]
+        # Numbers are our own: they need no check.
+        columns: list[Any] = [column.take(ids, axis=-1, mode="clip") for column in self]
         return Pending(*columns)
 
 
@@ -165,19 +171,22 @@ class Pipeline:
         self.intake = Intake(query, rows=rows)
         largest = max(stream.window for stream in query.streams)
         self.retention = largest if settings.retention is None else settings.retention
-        self.output = Output(query) if rows else None
+        self.output: ResultForm | None = None
+        if rows:
+            self.output = Folded(query) if settings.folded else Output(query)
         self.payloads = [Payload(self._kept_schema(s)) for s in range(m)]
         self.operator = JoinOperator(
             self.intake.plan,
             self.intake.conditions(lambda s, name, at: self.payloads[s].column(name, at)),
             retention=self.retention if settings.lost else 0,
             rows=rows,
+            in_order=not settings.folded or settings.arrival == "tuple",
             with_lost=settings.lost,
             granularity=settings.granularity,
             n_values=self.intake.n_values,
         )
         self.tuples = TupleDisorder(m)
-        self.ticks = TickDisorder()
+        self.ticks = TickDisorder(m)
         self.progress = Progress(m)
         self.n_arrived = np.zeros(m, dtype=np.int64)
         self.pending = self._prepared(Arrivals((pa.table({}),) * m, *_no_arrivals()))
@@ -284,6 +293,7 @@ class Pipeline:
         new = new._replace(delay=delay, base=advance.base_before[tick])
         released = self.ticks.push(
             tick,
+            arrivals.stream,
             arrivals.ts,
             first_id,
             before=advance.watermark_before,
@@ -365,14 +375,31 @@ class Pipeline:
         self, sequence: Sequence, values: Float64s
     ) -> Generator[pa.RecordBatch, None, Received]:
         chunks = self.operator.receive(sequence, values)
+        held: list[Results] = []
+        n_held = 0
         while True:
             try:
                 results = next(chunks)
             except StopIteration as end:
+                yield from self._put_out(held)
                 received: Received = end.value
                 return received
+            held.append(results)
+            n_held += len(results.ts)
             assert self.output is not None
-            yield self.output.batch(results, self.payloads)
+            if n_held >= self.output.at_once:
+                yield from self._put_out(held)
+                held, n_held = [], 0
+
+    def _put_out(self, held: list[Results]) -> Iterator[pa.RecordBatch]:
+        if not held:
+            return
+        assert self.output is not None
+        results = held[0]
+        if len(held) > 1:
+            rows, ts = zip(*held, strict=True)
+            results = Results(np.concatenate(rows, axis=1), np.concatenate(ts))
+        yield from self.output.batches(results, self.payloads)
 
     @property
     def join_time(self) -> int:

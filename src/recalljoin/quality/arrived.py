@@ -92,8 +92,10 @@ def follow_ticks(
         Local times after the tick before the first of these.
     """
     clocks = _clocks(marks.T, before)
-    local = clocks.local[stream, tick]
-    earlier = np.concatenate((before[:, np.newaxis], clocks.local), axis=1)[stream, tick]
+    n_ticks = clocks.local.shape[1]
+    at = stream * np.int64(n_ticks) + tick
+    earlier = np.concatenate((before[:, np.newaxis], clocks.local[:, :-1]), axis=1).ravel()[at]
+    local = clocks.local.ravel()[at]
     delay = np.where(earlier > ts, earlier - ts, 0)
     return Arrived(stream, delay, _lead(local, clocks.base[tick]), local), clocks
 

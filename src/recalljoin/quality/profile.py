@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalljoin.engine.compiled import compiled, inlined
 from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.quality.arrived import UNKNOWN
 from recalljoin.quality.tally import Tally
@@ -257,41 +258,113 @@ def profile_of(
         Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
     """
     m = len(before)
-    received: NDArray[np.bool_] | slice = slice(None)
+    counted: NDArray[np.bool_] = _ALL
     if isinstance(owned, tuple):
-        arrived, received = arrived.take(owned[0]), owned[1]
+        arrived, counted = _chosen(arrived, owned[0]), owned[1]
     elif owned is not None:
-        arrived, received = arrived.take(owned[arrived.stream]), owned[step.stream]
+        arrived, counted = _chosen(arrived, owned[arrived.stream]), owned[step.stream]
     stream, delay, k_sync, local = arrived
-    known = k_sync != UNKNOWN
-    coarse = coarse_delay(step.delay, granularity)
-    in_order = ~step.late
+    in_order: NDArray[np.bool_] | slice = ~step.late if step.late.any() else slice(None)
     n_join, n_cross = step.n_join[in_order], step.n_cross[in_order]
     begins, ends = _spans(stream, local, before)
-    rows, places, is_late = step.stream[received], coarse[received], step.late[received]
+    beyond = step.beyond if counted is _ALL else step.beyond & counted
+    arrivals = _count_arrived(stream, delay, k_sync, granularity, m)
+    received = _count_received(
+        step.stream, step.delay, step.late, step.n_join, step.n_cross, counted, granularity, m
+    )
     return Profile(
         granularity=granularity,
         bucket=bucket,
-        delays=_histogram(stream, coarse_delay(delay, granularity), m),
+        delays=arrivals[0],
         arrived=arrived,
         largest_delay=int(delay.max(initial=0)),
-        k_sync_sum=_sums(stream[known], k_sync[known], m),
-        n_k_sync=np.bincount(stream[known], minlength=m),
+        k_sync_sum=arrivals[1],
+        n_k_sync=arrivals[2],
         begins=begins,
         ends=ends,
-        in_order=_histogram(rows[~is_late], places[~is_late], m),
-        late=_histogram(rows[is_late], places[is_late], m),
-        n_join=_sums(coarse[in_order], n_join).astype(np.int64),
-        n_cross=_sums(coarse[in_order], n_cross) if whole else None,
+        in_order=received[0],
+        late=received[1],
+        n_join=received[2],
+        n_cross=received[3] if whole else None,
         largest_join=int(n_join.max(initial=0)),
         largest_cross=float(n_cross.max(initial=0.0)),
         produced=Tally.of(step.ts[in_order], n_join, bucket=bucket),
         lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
-        beyond=Tally.of(step.ts[received][step.beyond[received]], bucket=bucket),
+        beyond=Tally.of(step.ts[beyond], bucket=bucket),
         slack=step.slack,
         join_time=step.join_time,
         base_time=step.base_time,
     )
+
+
+_ALL = np.empty(0, dtype=np.bool_)
+"""Every tuple is counted."""
+
+
+def _chosen(arrived: Arrived, owned: NDArray[np.bool_]) -> Arrived:
+    return arrived if owned.all() else arrived.take(owned)
+
+
+@inlined
+def _coarse(delay: int, g: int) -> int:
+    return 0 if delay <= 0 else min((delay + g - 1) // g, MAX_COARSE)
+
+
+@compiled
+def _count_arrived(
+    stream: NDArray[np.int8], delay: Int64s, k_sync: Int64s, g: int, m: int
+) -> tuple[Int64s, Float64s, Int64s]:
+    """Tuples by coarse delay, measurements of K_sync added up, and how many these are."""
+    largest = 0
+    for i in range(len(delay)):
+        largest = max(largest, delay[i])
+    delays = np.zeros((m, _coarse(largest, g) + 1), dtype=np.int64)
+    sums, n = np.zeros(m), np.zeros(m, dtype=np.int64)
+    for i in range(len(delay)):
+        s = stream[i]
+        delays[s, _coarse(delay[i], g)] += 1
+        if k_sync[i] != UNKNOWN:
+            sums[s] += k_sync[i]
+            n[s] += 1
+    return delays, sums, n
+
+
+@compiled
+def _count_received(  # noqa: PLR0917 - a kernel takes its columns one by one
+    stream: NDArray[np.int8],
+    delay: Int64s,
+    late: NDArray[np.bool_],
+    n_join: Int64s,
+    n_cross: Float64s,
+    counted: NDArray[np.bool_],
+    g: int,
+    m: int,
+) -> tuple[Int64s, Int64s, Int64s, Float64s]:
+    """By coarse delay: tuples in order and late ones, and what those in order produced."""
+    # Histograms end with the largest delay that is in them.
+    largest = np.zeros(3, dtype=np.int64)
+    for i in range(len(delay)):
+        place = _coarse(delay[i], g)
+        if len(counted) == 0 or counted[i]:
+            at = np.int64(late[i])
+            largest[at] = max(largest[at], place)
+        if not late[i]:
+            largest[2] = max(largest[2], place)
+    in_order = np.zeros((m, largest[0] + 1), dtype=np.int64)
+    of_late = np.zeros((m, largest[1] + 1), dtype=np.int64)
+    joined = np.zeros(largest[2] + 1, dtype=np.int64)
+    crossed = np.zeros(largest[2] + 1)
+    for i in range(len(delay)):
+        place = _coarse(delay[i], g)
+        if not late[i]:
+            joined[place] += n_join[i]
+            crossed[place] += n_cross[i]
+        if len(counted) == 0 or counted[i]:
+            if late[i]:
+                of_late[stream[i], place] += 1
+            else:
+                in_order[stream[i], place] += 1
+    return in_order, of_late, joined, crossed
 
 
 def _spans(stream: NDArray[np.int8], local: Int64s, before: Int64s) -> tuple[Int64s, Int64s]:
@@ -301,16 +374,6 @@ def _spans(stream: NDArray[np.int8], local: Int64s, before: Int64s) -> tuple[Int
         if len(mine):
             begins[s], ends[s] = min(begins[s], mine[0]), mine[-1]
     return begins, ends
-
-
-def _histogram(rows: NDArray[np.int8], places: Int64s, m: int) -> Int64s:
-    width = int(places.max(initial=0)) + 1
-    flat = np.bincount(rows.astype(np.int64) * width + places, minlength=m * width)
-    return flat.reshape(m, width).astype(np.int64, copy=False)
-
-
-def _sums(places: NDArray[np.integer], values: NDArray[Any], n: int = 1) -> Float64s:
-    return np.asarray(np.bincount(places, weights=values, minlength=n), dtype=np.float64)
 
 
 def _added(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:

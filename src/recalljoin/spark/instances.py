@@ -16,8 +16,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-ENOUGH_ROWS, ENOUGH_BYTES = 1 << 17, 1 << 24
-"""Results are handed to Spark when there are as many, or when they take as much."""
+ENOUGH_BYTES = 1 << 22
+"""Results are handed to Spark when they take as much."""
 
 _T = TypeVar("_T")
 
@@ -73,7 +73,7 @@ def gathered(
 ) -> Generator[pa.RecordBatch, None, _T]:
     """Results on their way to Spark, in pieces large enough for what each costs there."""
     held: list[pa.RecordBatch] = []
-    n_rows = n_bytes = 0
+    n_bytes = 0
     while True:
         try:
             results = next(steps)
@@ -83,11 +83,10 @@ def gathered(
             outcome: _T = end.value
             return outcome
         held.append(results)
-        n_rows += results.num_rows
         n_bytes += results.nbytes
-        if n_rows >= ENOUGH_ROWS or n_bytes >= ENOUGH_BYTES:
+        if n_bytes >= ENOUGH_BYTES:
             yield from _handed_on(held, watch)
-            held, n_rows, n_bytes = [], 0, 0
+            held, n_bytes = [], 0
 
 
 def _handed_on(held: list[pa.RecordBatch], watch: Watch) -> Iterator[pa.RecordBatch]:

@@ -14,13 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from recalljoin.engine import RESULT_TIME
+from recalljoin.engine.folding import Folded
 from recalljoin.engine.output import Output
 from recalljoin.errors import InvalidSetting
 from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
-from recalljoin.spark.observed import COUNTS, names_leaving, totals
+from recalljoin.spark.observed import COUNTS, totals
 from recalljoin.spark.options import RunOptions, RunSettings
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
@@ -33,6 +34,7 @@ from recalljoin.spark.session import (
     prepare,
     same_session,
 )
+from recalljoin.spark.unfolding import folded_schema, unfolded
 from recalljoin.spark.workers import own_workers, settle
 
 if TYPE_CHECKING:
@@ -178,16 +180,14 @@ def _streaming(
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(frames[stream.name], needed[s].names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
-    output = _output_schema(plan, frames)
-    kinds = [*(field.dataType for field in output), ArrayType(LongType())]
-    left_as = StructType(list(map(StructField, names_leaving(len(output)), kinds)))
+    folded, output = Folded(plan.query), _output_schema(plan, frames)
+    leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
-            CellProcessor(plan.cells), left_as, "Append", "None"
+            CellProcessor(plan.cells), leaving, "Append", "None"
         )
-    counts = sf.col(COUNTS)
-    observed = left.observe(settings.name, totals(counts)).where(counts.isNull())
-    return observed.drop(COUNTS).toDF(*output.names)
+    observed = left.observe(settings.name, totals(sf.col(COUNTS)))
+    return unfolded(observed, folded, output)
 
 
 def _replayed(
@@ -228,11 +228,13 @@ def _replayed(
     # Rows are packed before anything is joined: no key can be found to be hot on the way.
     cells = replace(plan.cells, follows_hot=False)
     replayer = Replayer(cells, plan.policy, in_unit(length, "ms"))
-    return (
+    folded, output = Folded(plan.query), _output_schema(plan, frames)
+    left = (
         parcels.repartition(1)
         .sortWithinPartitions(TICK)
-        .mapInArrow(replayer.replay, _output_schema(plan, frames))
+        .mapInArrow(replayer.replay, folded_schema(folded, output))
     )
+    return unfolded(left, folded, output)
 
 
 def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:

@@ -27,14 +27,6 @@ _ONE = 10**12
 """A recall of 1 among the counts, which are whole numbers."""
 
 
-def names_leaving(n: int) -> list[str]:
-    """Of the columns that leave the cells: ``n`` of results, and the counts.
-
-    By place, as the names of results are the user's, and two of them may be the same.
-    """
-    return [*(f"_{i}" for i in range(n)), COUNTS]
-
-
 def counts_of(report: Report) -> list[int | None]:
     """Clocks and sums of a cell."""
     # What every cell hears of is told by the first alone, so that sums are right.
@@ -54,11 +46,7 @@ def counts_of(report: Report) -> list[int | None]:
 
 
 def totals(counts: Column) -> Column:
-    """Clocks and sums over all cells, to be observed: one struct.
-
-    Every result passes what is observed. To list the few counts costs it next to nothing, while a
-    sum for each of them would take a third of its way through Spark.
-    """
+    """Clocks and sums over all cells, to be observed: one struct."""
     n_clocks, n = len(CLOCKS), len(CLOCKS) + len(SUMS)
 
     def merged(so_far: Column, more: Column) -> Column:

@@ -136,6 +136,7 @@ def plan_join(
         layout=layout,
         settings=EngineSettings(
             arrival=settings.arrival,
+            folded=True,
             granularity=target.granularity if policy.make().uses_slack else 0,
             retention=retention,
         ),

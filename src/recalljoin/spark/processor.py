@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from recalljoin.engine.output import Output
+from recalljoin.engine.folding import Folded
 from recalljoin.spark.frames import in_pandas
 from recalljoin.spark.group import Parcel, run_group
-from recalljoin.spark.observed import COUNTS_TYPE, counts_of, names_leaving
+from recalljoin.spark.observed import COUNTS, COUNTS_TYPE, counts_of
 from recalljoin.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -87,9 +87,11 @@ class CellProcessor(StatefulProcessor):
             yield in_pandas(self._counts(reports))
 
     def _counts(self, reports: list[Report]) -> pa.RecordBatch:
-        schema = Output(self._plan.query).schema
-        nothing = [pa.nulls(len(reports), field.type) for field in schema]
-        return _leaving(nothing, pa.array(map(counts_of, reports), COUNTS_TYPE))
+        schema = Folded(self._plan.query).schema
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(len(reports), field.type) for field in schema], schema=schema
+        )
+        return nothing.append_column(COUNTS, pa.array(map(counts_of, reports), COUNTS_TYPE))
 
     def close(self) -> None:
         """Called by Spark at the end of each task."""
@@ -113,9 +115,4 @@ def _frames(
         except StopIteration as end:
             reports: list[Report] = end.value
             return reports
-        yield in_pandas(_leaving(piece.columns, pa.nulls(piece.num_rows, COUNTS_TYPE)))
-
-
-def _leaving(columns: list[pa.Array], counts: pa.Array) -> pa.RecordBatch:
-    """Columns of results and that of counts, as they leave."""
-    return pa.RecordBatch.from_arrays([*columns, counts], names_leaving(len(columns)))
+        yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))

@@ -106,9 +106,10 @@ def test_delay_and_base_time_are_annotated_at_arrival() -> None:
 
 
 def test_a_tick_joins_what_the_watermark_passes_and_calls_the_rest_of_the_past_late() -> None:
-    disorder = TickDisorder()
+    disorder = TickDisorder(1)
     released = disorder.push(
         np.array([0, 0, 1, 1, 1, 3]),
+        np.zeros(6, dtype=np.int8),
         np.array([7, 4, 4, 5, 9, 8]),
         10,
         before=NEVER,
@@ -124,9 +125,10 @@ def test_a_tick_joins_what_the_watermark_passes_and_calls_the_rest_of_the_past_l
 
 def test_late_tuples_of_a_tick_leave_by_their_time_whatever_order_they_came_in() -> None:
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
-        disorder = TickDisorder()
+        disorder = TickDisorder(2)
         released = disorder.push(
             np.array([0, 1, 1, 1, 2, 2]),
+            np.array([0, 0, 0, 1, 0, 1], dtype=np.int8),
             np.array([50, *np.array([30, 10, 20])[order], 9, 5]),
             0,
             before=40,
@@ -138,17 +140,31 @@ def test_late_tuples_of_a_tick_leave_by_their_time_whatever_order_they_came_in()
 
 
 def test_a_watermark_of_plus_infinity_releases_everything_and_no_more() -> None:
-    disorder = TickDisorder()
-    none = np.empty(0, dtype=np.int64)
-    disorder.push(np.array([0, 0]), np.array([3, 1]), 0, before=NEVER, watermarks=np.array([NEVER]))
-    released = disorder.push(none, none, 2, before=NEVER, watermarks=np.array([FOREVER]))
-    assert released.id.tolist() == [1, 0]
+    disorder = TickDisorder(2)
+    none, nowhere = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8)
+    stream = np.array([0, 0, 1, 1], dtype=np.int8)
+    disorder.push(
+        np.zeros(4, dtype=np.int64),
+        stream,
+        np.array([3, 1, 2, 1]),
+        0,
+        before=NEVER,
+        watermarks=np.array([NEVER]),
+    )
+    released = disorder.push(none, nowhere, none, 4, before=NEVER, watermarks=np.array([FOREVER]))
+    # By time; of the same time, the one that came first.
+    assert released.id.tolist() == [1, 3, 2, 0]
     assert disorder.n_buffered == 0
 
 
 def test_the_watermark_before_the_first_tick_is_the_callers() -> None:
-    disorder = TickDisorder()
+    disorder = TickDisorder(1)
     released = disorder.push(
-        np.array([0, 0]), np.array([3, 4]), 0, before=3, watermarks=np.array([3])
+        np.array([0, 0]),
+        np.zeros(2, dtype=np.int8),
+        np.array([3, 4]),
+        0,
+        before=3,
+        watermarks=np.array([3]),
     )
     assert (released.id.tolist(), released.late.tolist()) == ([0], [True])

@@ -1,0 +1,108 @@
+"""Results that leave with every tuple once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain, folding, restore
+from recalljoin.engine.folding import Folded
+from recalljoin.engine.state import snapshot
+from recalljoin.query import BoundQuery, Query, Stream
+from tests.unfolding import unfolded
+
+if TYPE_CHECKING:
+    import pytest
+
+SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "text": pa.string()})
+
+
+def bound(select: str = "*", condition: str = "s1.a = s2.a", m: int = 2) -> BoundQuery:
+    streams = [Stream(f"s{i + 1}", window=1000) for i in range(m)]
+    query = Query(streams=streams, condition=condition, select=select)
+    return query.bind({each.name: SCHEMA for each in streams})
+
+
+def stream(n: int, n_keys: int, seed: int, width: int = 3) -> pa.Table:
+    random = np.random.default_rng(seed)
+    text = [f"{seed}-{i}".ljust(width) if i % 7 else None for i in range(n)]
+    return pa.table(
+        {"ts": np.arange(n), "a": random.integers(0, n_keys, n), "text": text}, schema=SCHEMA
+    )
+
+
+def results(query: BoundQuery, tables: dict[str, pa.Table], *, folded: bool) -> list[Any]:
+    pipeline = Pipeline(query, EngineSettings(folded=folded))
+    batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
+    rest, _ = drain(pipeline.flush())
+    batches += rest
+    if folded:
+        assert isinstance(pipeline.output, Folded)
+        batches = [unfolded(batch, pipeline.output) for batch in batches]
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=repr)
+
+
+def test_folded_results_are_the_results() -> None:
+    tables = {f"s{i + 1}": stream(400, 40, i) for i in range(3)}
+    for select in (
+        "*",
+        "s2.text, s1.a + 1 AS b",
+        "s1.text AS x, s1.ts - s2.ts AS gap, 7 AS seven, s3.ts",
+        "1 AS one",
+    ):
+        query = bound(select, "s1.a = s2.a AND s2.a = s3.a AND s1.ts + s3.ts > 100", m=3)
+        found = results(query, tables, folded=True)
+        assert len(found) > 1000
+        assert found == results(query, tables, folded=False)
+
+
+def test_a_tuple_leaves_once_however_many_matches_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(folding, "FEWEST", 10_000)
+    query = bound()
+    pipeline = Pipeline(query, EngineSettings(folded=True))
+    tables = {"s1": stream(100, 1, 0), "s2": stream(100, 1, 1)}
+    batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=1000))
+    assert not batches
+    batches, _ = drain(pipeline.flush())
+    n_results, n_tuples = 0, 0
+    for batch in batches:
+        n_results += len(batch.column("_2")[0])
+        n_tuples += len(batch.column("_0")[0]) + len(batch.column("_1")[0])
+    assert (n_results, n_tuples) == (10_000, 200)
+
+
+def test_many_results_leave_in_pieces_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "FEWEST", 4)
+    monkeypatch.setattr(folding, "MOST", 64)
+    tables = {"s1": stream(200, 5, 0), "s2": stream(200, 5, 1)}
+    pipeline = Pipeline(query := bound(), EngineSettings(folded=True))
+    batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
+    sizes = [len(batch.column("_2")[0]) for batch in batches]
+    assert sizes[:5] == [4, 8, 16, 32, 64]
+    assert max(sizes) == 64
+    assert results(query, tables, folded=True) == results(query, tables, folded=False)
+
+
+def test_pieces_of_heavy_tuples_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "ENOUGH_BYTES", 20_000)
+    tables = {"s1": stream(100, 1, 0, width=5000), "s2": stream(100, 1, 1, width=5000)}
+    pipeline = Pipeline(query := bound(), EngineSettings(folded=True))
+    batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
+    rest, _ = drain(pipeline.flush())
+    assert all(b.nbytes <= 20_000 or len(b.column("_2")[0]) == 1 for b in [*batches, *rest])
+    assert results(query, tables, folded=True) == results(query, tables, folded=False)
+
+
+def test_a_snapshot_says_nothing_about_how_results_leave() -> None:
+    query = bound()
+    plain = Pipeline(query, EngineSettings())
+    drain(plain.push(arrivals_of(query, {"s1": stream(5, 1, 0), "s2": stream(0, 1, 1)}), k=0))
+    other = restore(query, snapshot(plain), EngineSettings(folded=True))
+    tables = {"s1": stream(0, 1, 0), "s2": stream(5, 1, 1)}
+    batches, step = drain(other.push(arrivals_of(query, tables), k=0))
+    assert isinstance(other.output, Folded)
+    assert sum(unfolded(batch, other.output).num_rows for batch in batches) == step.n_produced > 0
