@@ -31,7 +31,6 @@ from recalljoin.engine import (
     snapshot,
 )
 from recalljoin.engine.disorder import FOREVER, NEVER
-from recalljoin.engine.folding import Folded
 from recalljoin.query import BoundQuery, Query, Stream
 from tests.reference.conditions import KINDS, Condition
 from tests.reference.model import (
@@ -40,7 +39,7 @@ from tests.reference.model import (
     Instant,
 )
 from tests.strategies import Case
-from tests.unfolding import unfolded
+from tests.unfolding import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -260,7 +259,7 @@ class EngineRun:
     def take(self, batches: Sequence[pa.RecordBatch], step: Step) -> None:
         """Write down what a step brought."""
         if self.script.settings.folded:
-            batches = self._in_order([self._unfolded(batch) for batch in batches], step)
+            batches = self._in_order([rows_of(batch, self.pipeline) for batch in batches], step)
         for batch in batches:
             assert batch.num_rows > 0
             assert self.script.settings.folded or batch.num_rows <= self.script.chunk
@@ -293,10 +292,6 @@ class EngineRun:
                 pipeline.n_buffered,
             )
         )
-
-    def _unfolded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        assert isinstance(self.pipeline.output, Folded)
-        return unfolded(batch, self.pipeline.output)
 
     def _in_order(self, batches: Sequence[pa.RecordBatch], step: Step) -> list[pa.RecordBatch]:
         """All results of a step in the order of their triggers, the last of their members."""

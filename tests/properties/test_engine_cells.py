@@ -15,6 +15,7 @@ from tests.properties.engine_runs import ARRIVAL, Script, tables_of, through_eng
 from tests.properties.engine_scripts import scripts
 from tests.reference import conditions
 from tests.strategies import cases
+from tests.unfolding import rows_of
 
 # One class over all streams: a key lives in one cell.
 KINDS = (conditions.single_class, conditions.string_keys, conditions.null_keys)
@@ -49,7 +50,7 @@ class Cells:
                 steps = pipeline.flush() if piece is None else self._push(pipeline, cell, *piece)
                 out, step = drain(steps)
                 for batch in out:
-                    found.update(_named(batch, self.script.case.m))
+                    found.update(_named(rows_of(batch, pipeline), self.script.case.m))
                 totals["produced"] += step.n_produced
                 totals["lost"] += step.n_lost
                 totals["late"] += step.n_late

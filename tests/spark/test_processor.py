@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from recalljoin.engine.folding import Folded
 from recalljoin.query import Query, Stream
 from recalljoin.spark import cell as cell_module
 from recalljoin.spark.observed import CLOCKS, COUNTS, SUMS
 from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.processor import CellProcessor
 from tests.spark.local_cells import LocalJoin
+from tests.unfolding import unfolded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +43,10 @@ def table(*ts: int) -> pa.Table:
 
 
 def times(output: Any) -> list[int]:
-    # Columns go by their place: two streams, then the times of results.
-    return sorted(time for times in output["_2"].dropna() for time in times)
+    rows = output.dropna(subset="members_0").drop(columns=COUNTS)
+    folded = Folded(QUERY)
+    batch = pa.RecordBatch.from_pandas(rows, folded.schema, preserve_index=False)
+    return sorted(unfolded(batch, folded)["result_time"].to_pylist()) if len(rows) else []
 
 
 def counts(output: Any) -> list[dict[str, int]]:

@@ -166,7 +166,7 @@ def _accept(
     return table.filter(pa.array(in_range)), ts[in_range]
 
 
-def times_of(column: pa.ChunkedArray, unit: str) -> tuple[Int64s, NDArray[np.bool_]]:
+def times_of(column: pa.ChunkedArray | pa.Array, unit: str) -> tuple[Int64s, NDArray[np.bool_]]:
     """Times as integers in ``unit``, and which of them are not null.
 
     A time too large for the unit becomes the smallest integer, which is out of range.

@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.compiled import lean
-from recalljoin.engine.operator import Results
 from recalljoin.engine.output import Output
-from recalljoin.query import columns, evaluate
+from recalljoin.query import Column, columns, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.operator import Results
     from recalljoin.engine.payload import Payload
     from recalljoin.engine.queues import Int64s
     from recalljoin.query import BoundQuery
 
-FEWEST, MOST = 1 << 12, 1 << 17
+BITS = 17
+FEWEST, MOST = 1 << 12, 1 << BITS
 """Results folded together: the more, the more often they have a tuple in common."""
+STREAMS_IN_LIST = 3
+"""Members of as many streams fit into one number, as their places have no more than BITS."""
 ENOUGH_BYTES = 1 << 24
 """Fewer of them are folded together where they take more than that."""
 
@@ -34,46 +38,73 @@ ENOUGH_BYTES = 1 << 24
 class Folded:
     """Builds the folded output of one query.
 
-    A batch has one row, and in it lists. There is one list for each column of the output, named by
-    its place as names are the user's; and one for each stream, named by :meth:`members`, that
-    tells for each result its tuple's place in the lists of that stream's columns. A column that
-    depends on several streams, and the last one with the result's time, has a value for each
-    result.
+    A batch has one row, and in it lists, named by their places as names are the user's:
+
+    - :meth:`name`: a column of the output. It has a value for each tuple of the stream it depends
+      on; for each result, if it depends on several or none.
+    - :meth:`time`: for each tuple of a stream its time, unless a column has it. The time of a
+      result, the last column of the output, is the largest of its members'.
+    - :meth:`members`: for each result the places of its tuples, ``BITS`` for each of a few streams,
+      the first one lowest.
     """
 
     def __init__(self, query: BoundQuery) -> None:
         self.output = Output(query)
-        n = len(self.output.schema)
-        self.stream_of: list[int | None] = [_only_stream(query, i) for i in range(n - 1)] + [None]
-        """For each column of the output the stream it depends on, if it is a single one."""
-        self.streams = sorted({s for s in self.stream_of if s is not None})
-        types = [*self.output.schema.types, *(pa.int32() for _ in self.streams)]
-        names = [*map(self.name, range(n)), *map(self.members, self.streams)]
-        self.schema = pa.schema([(x, pa.list_(t)) for x, t in zip(names, types, strict=True)])
+        m, n = len(query.streams), len(self.output.schema) - 1
+        self.stream_of = [_only_stream(query, i) for i in range(n)]
+        """For each column but the last the stream it depends on, if it is a single one."""
+        fields = [(self.name(i), self.output.schema.field(i).type) for i in range(n)]
+        self.time_in = [self._column_with_time(s) for s in range(m)]
+        """For each stream the column that has its time, if any."""
+        self.timed = [s for s in range(m) if self.time_in[s] is None]
+        """Streams of which no column has."""
+        fields += ((self.time(s), self.output.time_type) for s in self.timed)
+        fields += ((self.members(s), pa.int64()) for s in range(0, m, STREAMS_IN_LIST))
+        self.schema = pa.schema([(name, pa.list_(kind)) for name, kind in fields])
         self.at_once = FEWEST
         self._seen = [np.empty(0, dtype=np.int32) for _ in query.streams]
 
     @staticmethod
     def name(i: int) -> str:
-        """The list of an output's column."""
+        """The list of a column of the output."""
         return f"_{i}"
 
     @staticmethod
+    def time(s: int) -> str:
+        """The list of a stream's times."""
+        return f"time_{s}"
+
+    @staticmethod
     def members(s: int) -> str:
-        """The list of a stream's members."""
-        return f"members_{s}"
+        """The list that has a stream's members."""
+        return f"members_{s // STREAMS_IN_LIST}"
+
+    @staticmethod
+    def shift(s: int) -> int:
+        """How many bits a stream's members are away from the lowest."""
+        return s % STREAMS_IN_LIST * BITS
+
+    def _column_with_time(self, s: int) -> int | None:
+        query, stream = self.output.query, self.output.query.streams[s]
+        if stream.schema.field(stream.time).type != self.output.time_type:
+            return None
+        if query.select is None:
+            return s
+        expressions = [output.expression for output in query.select]
+        time = Column(s, stream.time, self.output.time_type)
+        return expressions.index(time) if time in expressions else None
 
     def columns_of(self, s: int) -> list[str]:
-        """Columns of a stream the output reads."""
-        return self.output.columns_of(s)
+        """Columns of a stream that are read."""
+        time = self.output.query.streams[s].time
+        return list(dict.fromkeys([*self.output.columns_of(s), time]))
 
     def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
         """The folded output of results, of a bounded size each."""
         begin, n = 0, len(results.ts)
         while begin < n:
             end = min(n, begin + self.at_once)
-            part = Results(results.rows[:, begin:end], results.ts[begin:end])
-            batch = self._batch(part, payloads)
+            batch = self._batch(results.rows[:, begin:end], payloads)
             if batch.nbytes > ENOUGH_BYTES and end - begin > 1:
                 self.at_once = (end - begin) // 2
                 continue
@@ -82,38 +113,40 @@ class Folded:
             begin = end
             yield batch
 
-    def _batch(self, results: Results, payloads: list[Payload]) -> pa.RecordBatch:
-        n, query = len(results.ts), self.output.query
-        members, places = {}, {}
-        for each in self.streams:
-            places[each], members[each] = self._fold(each, results.rows[each], payloads[each])
+    def _batch(self, rows: Int64s, payloads: list[Payload]) -> pa.RecordBatch:
+        (m, n), query = rows.shape, self.output.query
+        members = np.zeros((-(-m // STREAMS_IN_LIST), n), dtype=np.int64)
+        places = [
+            self._fold(s, rows[s], payloads[s], members[s // STREAMS_IN_LIST]) for s in range(m)
+        ]
 
         def of_tuple(s: int, name: str) -> pa.Array:
             return payloads[s].column_at(name, places[s])
 
         def of_result(s: int, name: str) -> pa.Array:
-            return payloads[s].column(name, results.rows[s])
+            return payloads[s].column(name, rows[s])
 
         values = []
-        for i, s in enumerate(self.stream_of[:-1]):
+        for i, s in enumerate(self.stream_of):
             if query.select is None:
-                assert s is not None
-                values.append(payloads[s].take_at(places[s]).to_struct_array())
+                values.append(payloads[i].take_at(places[i]).to_struct_array())
             elif s is None:
                 values.append(evaluate(query.select[i].expression, of_result, n))
             else:
                 values.append(evaluate(query.select[i].expression, of_tuple, len(places[s])))
-        values.append(pa.array(results.ts).cast(self.output.time_type))
-        values += (pa.array(members[s]) for s in self.streams)
+        for s in self.timed:
+            times, _ = times_of(of_tuple(s, query.streams[s].time), query.unit)
+            values.append(pa.array(times).cast(self.output.time_type))
+        values += map(pa.array, members)
         return pa.RecordBatch.from_arrays([_as_list(each) for each in values], schema=self.schema)
 
-    def _fold(self, s: int, rows: Int64s, payload: Payload) -> tuple[pa.Array, NDArray[np.int32]]:
-        """Where the tuples are in the payload, and for each row which of them it is."""
+    def _fold(self, s: int, rows: Int64s, payload: Payload, members: Int64s) -> pa.Array:
+        """Where the tuples are in the payload; ``members`` gets which of them each result has."""
         if len(self._seen[s]) < payload.n_rows:
             self._seen[s] = np.full(2 * payload.n_rows, _NOT_SEEN, dtype=np.int32)
-        members, places = np.empty(len(rows), dtype=np.int32), np.empty(len(rows), dtype=np.int64)
-        n = _number(rows, payload.first, self._seen[s], members, places)
-        return pa.array(places[:n]), members
+        places = np.empty(len(rows), dtype=np.int64)
+        n = _number(rows, payload.first, self._seen[s], self.shift(s), members, places)
+        return pa.array(places[:n])
 
 
 _NOT_SEEN = -1
@@ -121,7 +154,7 @@ _NOT_SEEN = -1
 
 @lean
 def _number(
-    rows: Int64s, first: int, seen: NDArray[np.int32], members: NDArray[np.int32], places: Int64s
+    rows: Int64s, first: int, seen: NDArray[np.int32], shift: int, members: Int64s, places: Int64s
 ) -> int:
     """Number different rows as they come; ``seen`` is left as it was."""
     n = 0
@@ -131,7 +164,7 @@ def _number(
             seen[place] = n
             places[n] = place
             n += 1
-        members[i] = seen[place]
+        members[i] |= np.int64(seen[place]) << shift
     for i in range(n):
         seen[places[i]] = _NOT_SEEN
     return n

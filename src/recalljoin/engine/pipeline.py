@@ -7,7 +7,7 @@ The pipeline holds the tuples that wait in buffers; every other part sees them b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ class EngineSettings:
 
     arrival: Literal["tuple", "tick"] = "tuple"
     rows: bool = True
-    folded: bool = field(default=False, repr=False)
+    folded: bool = False
     lost: bool = True
     granularity: int = 0
     retention: int | None = None

@@ -5,33 +5,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from recalljoin.engine.folding import BITS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from recalljoin.engine.folding import Folded
 
-_PLACE, _TIME = "__place", "__time"
+_RESULT, _MEMBERS = "__result", "__members"
 
 
 def folded_schema(folded: Folded, output: StructType) -> StructType:
     """What :class:`~recalljoin.engine.folding.Folded` is to Spark, whose rows are ``output``."""
-    kinds = [field.dataType for field in output] + [IntegerType() for _ in folded.streams]
-    lists = (ArrayType(kind) for kind in kinds)
+    *columns, time = (field.dataType for field in output)
+    n_times = len(folded.timed)
+    n_members = len(folded.schema) - len(columns) - n_times
+    lists = map(ArrayType, [*columns, *[time] * n_times, *[LongType()] * n_members])
     return StructType(list(map(StructField, folded.schema.names, lists)))
 
 
 def unfolded(frame: DataFrame, folded: Folded, output: StructType) -> DataFrame:
     """A row for each result."""
-    # The last column has a value for each result. A row without lists goes without a trace.
-    time = folded.name(len(output) - 1)
-    rows = frame.select("*", sf.posexplode(time).alias(_PLACE, _TIME))
+    query = folded.output.query
+    # A row without lists goes without a trace.
+    first = folded.members(0)
+    rows = frame.select("*", sf.posexplode(first).alias(_RESULT, _MEMBERS))
+
+    def member(s: int) -> Column:
+        name = folded.members(s)
+        packed = sf.col(_MEMBERS) if name == first else sf.get(name, sf.col(_RESULT))
+        return sf.shiftright(packed, folded.shift(s)).bitwiseAND((1 << BITS) - 1).cast("int")
 
     def column(i: int) -> Column:
         s = folded.stream_of[i]
-        place = sf.col(_PLACE)
-        return sf.get(folded.name(i), place if s is None else sf.get(folded.members(s), place))
+        return sf.get(folded.name(i), sf.col(_RESULT) if s is None else member(s))
 
-    columns = [*(column(i) for i in range(len(output) - 1)), sf.col(_TIME)]
+    def time(s: int) -> Column:
+        i = folded.time_in[s]
+        if i is None:
+            return sf.get(folded.time(s), member(s))
+        is_struct = query.select is None
+        return column(i).getField(query.streams[s].time) if is_struct else column(i)
+
+    result_time = sf.greatest(*(time(s) for s in range(len(query.streams))))
+    columns = [*map(column, range(len(output) - 1)), result_time]
     return rows.select(*(c.alias(name) for c, name in zip(columns, output.names, strict=True)))

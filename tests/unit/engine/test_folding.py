@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain, folding, restore
+from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain, folding
 from recalljoin.engine.folding import Folded
-from recalljoin.engine.state import snapshot
 from recalljoin.query import BoundQuery, Query, Stream
-from tests.unfolding import unfolded
+from tests.unfolding import rows_of
 
 if TYPE_CHECKING:
     import pytest
@@ -37,11 +36,9 @@ def results(query: BoundQuery, tables: dict[str, pa.Table], *, folded: bool) -> 
     pipeline = Pipeline(query, EngineSettings(folded=folded))
     batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
     rest, _ = drain(pipeline.flush())
-    batches += rest
-    if folded:
-        assert isinstance(pipeline.output, Folded)
-        batches = [unfolded(batch, pipeline.output) for batch in batches]
-    return sorted((row for batch in batches for row in batch.to_pylist()), key=repr)
+    assert isinstance(pipeline.output, Folded) == folded
+    rows = (row for batch in [*batches, *rest] for row in rows_of(batch, pipeline).to_pylist())
+    return sorted(rows, key=repr)
 
 
 def test_folded_results_are_the_results() -> None:
@@ -53,6 +50,16 @@ def test_folded_results_are_the_results() -> None:
         "1 AS one",
     ):
         query = bound(select, "s1.a = s2.a AND s2.a = s3.a AND s1.ts + s3.ts > 100", m=3)
+        found = results(query, tables, folded=True)
+        assert len(found) > 1000
+        assert found == results(query, tables, folded=False)
+
+
+def test_results_of_many_streams_are_folded_too() -> None:
+    tables = {f"s{i + 1}": stream(40, 8, i) for i in range(5)}
+    condition = " AND ".join(f"s1.a = s{i}.a" for i in range(2, 6))
+    for select in ("*", "s4.text, s5.ts, s1.ts + s4.ts AS sum"):
+        query = bound(select, condition, m=5)
         found = results(query, tables, folded=True)
         assert len(found) > 1000
         assert found == results(query, tables, folded=False)
@@ -70,7 +77,7 @@ def test_a_tuple_leaves_once_however_many_matches_it_has(
     batches, _ = drain(pipeline.flush())
     n_results, n_tuples = 0, 0
     for batch in batches:
-        n_results += len(batch.column("_2")[0])
+        n_results += len(batch.column("members_0")[0])
         n_tuples += len(batch.column("_0")[0]) + len(batch.column("_1")[0])
     assert (n_results, n_tuples) == (10_000, 200)
 
@@ -81,7 +88,7 @@ def test_many_results_leave_in_pieces_that_grow(monkeypatch: pytest.MonkeyPatch)
     tables = {"s1": stream(200, 5, 0), "s2": stream(200, 5, 1)}
     pipeline = Pipeline(query := bound(), EngineSettings(folded=True))
     batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
-    sizes = [len(batch.column("_2")[0]) for batch in batches]
+    sizes = [len(batch.column("members_0")[0]) for batch in batches]
     assert sizes[:5] == [4, 8, 16, 32, 64]
     assert max(sizes) == 64
     assert results(query, tables, folded=True) == results(query, tables, folded=False)
@@ -93,16 +100,5 @@ def test_pieces_of_heavy_tuples_stay_small(monkeypatch: pytest.MonkeyPatch) -> N
     pipeline = Pipeline(query := bound(), EngineSettings(folded=True))
     batches, _ = drain(pipeline.push(arrivals_of(query, tables), k=0))
     rest, _ = drain(pipeline.flush())
-    assert all(b.nbytes <= 20_000 or len(b.column("_2")[0]) == 1 for b in [*batches, *rest])
+    assert all(b.nbytes <= 20_000 or len(b.column("members_0")[0]) == 1 for b in [*batches, *rest])
     assert results(query, tables, folded=True) == results(query, tables, folded=False)
-
-
-def test_a_snapshot_says_nothing_about_how_results_leave() -> None:
-    query = bound()
-    plain = Pipeline(query, EngineSettings())
-    drain(plain.push(arrivals_of(query, {"s1": stream(5, 1, 0), "s2": stream(0, 1, 1)}), k=0))
-    other = restore(query, snapshot(plain), EngineSettings(folded=True))
-    tables = {"s1": stream(0, 1, 0), "s2": stream(5, 1, 1)}
-    batches, step = drain(other.push(arrivals_of(query, tables), k=0))
-    assert isinstance(other.output, Folded)
-    assert sum(unfolded(batch, other.output).num_rows for batch in batches) == step.n_produced > 0
