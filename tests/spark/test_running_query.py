@@ -95,7 +95,7 @@ def test_a_silent_stream_is_left_behind_and_waited_for_again_when_it_returns(
 
     def watermark() -> int | None:
         observed = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
-        return observed[-1]["recalljoin"]["batch"]["watermark"] if observed else None
+        return observed[-1]["recalljoin"]["watermark"] if observed else None
 
     try:
         until(lambda: watermark() == 100)

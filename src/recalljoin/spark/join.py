@@ -30,6 +30,7 @@ from recalljoin.spark.replay import TICK, TICKED_DDL, Replayer, first_arrival, t
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
+    is_connected,
     is_local,
     prepare,
     same_session,
@@ -186,7 +187,7 @@ def _streaming(
         left = parcels.groupBy("key").transformWithStateInPandas(
             CellProcessor(plan.cells), leaving, "Append", "None"
         )
-    observed = left.observe(settings.name, totals(sf.col(COUNTS)))
+    observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
     return unfolded(observed, folded, output)
 
 
@@ -257,10 +258,11 @@ def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) ->
 def _control_log(spark: SparkSession, settings: RunSettings) -> str:
     if settings.control_log is not None:
         return settings.control_log
-    if not is_local(spark):
+    if is_connected(spark) or not is_local(spark):
         message = (
-            "`control_log` must name a folder that all workers see, as on a cluster there is no "
-            "default; write for example control_log='s3://bucket/joins/orders'"
+            "`control_log` must name a folder that all workers see, as there is no default on a "
+            "cluster or under Spark Connect; write for example "
+            "control_log='s3://bucket/joins/orders'"
         )
         raise InvalidSetting(message)
     folder = tempfile.mkdtemp(prefix="recalljoin-")

@@ -1,6 +1,7 @@
 """What a query's own progress shows of the join: counts that leave the cells among the results.
 
-Every cell leaves one more row, in which all is null but the counts. Results have no counts.
+Every cell leaves one more row, in which all is null but the counts. Results have no counts, and are
+still folded where counts are observed: single ones do not pass there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ CLOCKS = ("k", "watermark", "recall")
 """The same in all cells. Recall is that of the last period when the batch was planned."""
 SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
 """What cells count each for themselves."""
-METRIC = "batch"
 _ONE = 10**12
 """A recall of 1 among the counts, which are whole numbers."""
 
@@ -45,20 +45,10 @@ def counts_of(report: Report) -> list[int | None]:
     ]
 
 
-def totals(counts: Column) -> Column:
-    """Clocks and sums over all cells, to be observed: one struct."""
-    n_clocks, n = len(CLOCKS), len(CLOCKS) + len(SUMS)
-
-    def merged(so_far: Column, more: Column) -> Column:
-        latest = [sf.greatest(so_far[i], more[i]) for i in range(n_clocks)]
-        return sf.array(*latest, *(so_far[i] + more[i] for i in range(n_clocks, n)))
-
-    def named(values: Column) -> Column:
-        columns = {name: values[i] for i, name in enumerate((*CLOCKS, *SUMS))}
-        columns["recall"] = columns["recall"] / _ONE
-        return sf.struct(*(column.alias(name) for name, column in columns.items()))
-
-    start = [sf.lit(value).cast("bigint") for value in [None] * n_clocks + [0] * len(SUMS)]
-    values = sf.aggregate(sf.collect_list(counts), sf.array(*start), merged)
-    # Through an array of one: the list is then made once, not once for each name.
-    return sf.transform(sf.array(values), named)[0].alias(METRIC)
+def totals(counts: Column) -> list[Column]:
+    """Clocks and sums over all cells, to be observed."""
+    at = {name: sf.get(counts, sf.lit(i)) for i, name in enumerate((*CLOCKS, *SUMS))}
+    columns = {name: sf.max(at[name]) for name in CLOCKS}
+    columns["recall"] /= sf.lit(float(_ONE))
+    columns |= {name: sf.coalesce(sf.sum(at[name]), sf.lit(0)) for name in SUMS}
+    return [column.alias(name) for name, column in columns.items()]

@@ -7,7 +7,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as pt
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,28 +40,30 @@ def session_of(frame: Any) -> SparkSession:
     Raises
     ------
     InvalidSetting
-        When it is no DataFrame, or one of Spark Connect.
+        When it is no DataFrame.
     """
-    if not isinstance(frame, ClassicDataFrame):
-        if type(frame).__module__.startswith("pyspark.sql.connect"):
-            message = (
-                "joins under Spark Connect are not supported: the control source must run beside "
-                "the driver and the session's settings must be seen; start a classic session with "
-                "SparkSession.builder.master(...) instead of .remote(...)"
-            )
-        else:
-            message = f"a stream must be a Spark DataFrame, got {type(frame).__name__}"
+    if not isinstance(frame, DataFrame):
+        message = f"a stream must be a Spark DataFrame, got {type(frame).__name__}"
         raise InvalidSetting(message)
     return frame.sparkSession
 
 
+def is_connected(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, whose driver is a process of its own somewhere."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def is_local(spark: SparkSession) -> bool:
     """Whether tasks run on the driver's machine and see its folders."""
-    return str(spark.sparkContext.master).startswith("local")
+    return (spark.conf.get("spark.master") or "").startswith("local")
 
 
 def default_cells(spark: SparkSession) -> int:
     """As many cells as there are cores."""
+    if is_connected(spark):
+        # What Spark divides a range into unless told otherwise; it answers to nothing else there.
+        parts = spark.range(1 << 16).select(sf.spark_partition_id()).distinct()
+        return max(1, parts.count())
     return max(1, spark.sparkContext.defaultParallelism)
 
 
@@ -68,7 +71,9 @@ def default_groups(spark: SparkSession) -> int:
     """One group for each executor there is, or is to be; locally the driver is the only one."""
     if is_local(spark):
         return 1
-    asked_for = int(spark.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
+    asked_for = int(spark.conf.get("spark.executor.instances", "0") or 0)
+    if is_connected(spark):
+        return max(1, asked_for)
     context: Any = spark.sparkContext._jsc
     there_are = int(context.sc().getExecutorMemoryStatus().size()) - 1
     return max(1, asked_for, there_are)
@@ -151,6 +156,9 @@ def _is_light(kind: pa.DataType) -> bool:
 
 
 def _was_chosen(spark: SparkSession, name: str) -> bool:
+    if is_connected(spark):
+        # What has been set at all: it cannot be told by whom.
+        return name in spark.conf.getAll
     # What is given when the session is built, or on the command line.
     return bool(spark.sparkContext.getConf().contains(name))
 

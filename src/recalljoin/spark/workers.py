@@ -7,6 +7,8 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from recalljoin.spark.session import is_connected
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,11 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
 
     Spark keeps idle workers by the environment they were started with, and hands out the one that
     has been idle longest: among workers that also route tuples, a cell would rarely meet its own.
+    Under Spark Connect the environment is out of reach, and cells are rebuilt from state instead.
     """
+    if is_connected(spark):
+        yield
+        return
     environment = spark.sparkContext.environment
     environment[_POOL] = "cells"
     try:
