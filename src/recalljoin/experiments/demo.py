@@ -152,8 +152,9 @@ class LiveJoin:
         self._query.awaitTermination()
 
     def results(self, n: int) -> list[dict[str, object]]:
-        """Some results."""
-        return [row.asDict() for row in self.spark.table("recalljoin_demo").limit(n).collect()]
+        """The first results, by their time."""
+        first = self.spark.table("recalljoin_demo").orderBy("result_time").limit(n)
+        return [row.asDict() for row in first.collect()]
 
     def compare(self) -> dict[str, RunRecord]:
         """The policies of :data:`POLICIES` over the same arrivals, tuple by tuple."""
