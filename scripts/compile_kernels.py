@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from recalljoin import parse_query, replay
 from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
-from recalljoin.engine import arrivals_of
+from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.quality import PolicySettings, make_policy, run_adaptive, true_results
 
 MATCH = SimulatedMatch(duration=4000)
@@ -22,6 +24,13 @@ for dataset in (make_syn_x3(duration=4000), make_syn_x4(duration=4000), MATCH):
         run_adaptive(bound, arrivals, make_policy(policy, settings), settings)
     by_tick = make_policy("slack", settings)
     run_adaptive(bound, arrivals, by_tick, settings, arrival="tick", tick=100)
+    # As Spark's cells do it: rows, folded.
+    few = {name: table.slice(0, 20) for name, table in tables.items()}
+    rows = replace(query, select="*").bind({name: table.schema for name, table in few.items()})
+    cell = Pipeline(rows, EngineSettings(arrival="tick", folded=True, granularity=10))
+    arrived = arrivals_of(rows, few)
+    drain(cell.push_ticks(arrived, np.zeros(len(arrived), dtype=np.int64), n_ticks=1, k=0))
+    drain(cell.flush())
 
 players = {name: MATCH.table(name).slice(0, 200) for name in MATCH.streams}
 for tick in (None, 100):

@@ -14,8 +14,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+RUN = """
+query = (
+    joined.writeStream.format("parquet")
+    .option("path", "out").option("checkpointLocation", "checkpoint")
+    .trigger(availableNow=True).start()
+)
+query.awaitTermination()
+found = sorted(map(tuple, spark.read.parquet("out").select("l", "r").collect()))
+print("SAME", found == sorted((a, b) for a in range(300) for b in range(300)
+                              if abs(a - b) <= 5 and a % 3 == b % 3))
+"""
+
 # Nothing is set that the join needs, and every task of the last stage fails once.
-PROGRAM = """
+PROGRAM = (
+    """
 import logging
 from pathlib import Path
 from pyspark import TaskContext
@@ -42,24 +55,21 @@ def stumble(batches):
     if TaskContext.get().attemptNumber() == 0:
         raise RuntimeError("a task fails after all its results are out")
 
-query = (
-    joined.mapInArrow(stumble, joined.schema).writeStream.format("parquet")
-    .option("path", "out").option("checkpointLocation", "checkpoint")
-    .trigger(availableNow=True).start()
-)
-query.awaitTermination()
-found = sorted(map(tuple, spark.read.parquet("out").select("l", "r").collect()))
-print("SAME", found == sorted((a, b) for a in range(300) for b in range(300)
-                              if abs(a - b) <= 5 and a % 3 == b % 3))
+joined = joined.mapInArrow(stumble, joined.schema)
+"""
+    + RUN
+    + """
 print("PARTITIONS", spark.conf.get("spark.sql.shuffle.partitions"))
 print("ARROW", spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch"))
 print("STORE", spark.conf.get("spark.sql.streaming.stateStore.providerClass").rpartition(".")[2])
 last = rj.progress(spark, "log").orderBy("batch").collect()[-1]
 print("PRODUCED", last["total_produced"] == len(found))
 """
+)
 
 # Two batches, so that cells must come back; K is chosen by the policy.
-CONNECTED = """
+CONNECTED = (
+    """
 from pyspark.sql import SparkSession
 import recalljoin as rj
 
@@ -80,15 +90,9 @@ try:
 except rj.InvalidSetting as error:
     print("REFUSED", error)
 joined = rj.join(*streams, **asked, control_log="log")
-query = (
-    joined.writeStream.format("parquet")
-    .option("path", "out").option("checkpointLocation", "checkpoint")
-    .trigger(availableNow=True).start()
-)
-query.awaitTermination()
-found = sorted(map(tuple, spark.read.parquet("out").select("l", "r").collect()))
-print("SAME", found == sorted((a, b) for a in range(300) for b in range(300)
-                              if abs(a - b) <= 5 and a % 3 == b % 3))
+"""
+    + RUN
+    + """
 batches = rj.progress(spark, "log").orderBy("batch").collect()
 print("PRODUCED", batches[-1]["total_produced"] == len(found), "in", len(batches) > 2)
 replayed = rj.join(
@@ -99,6 +103,7 @@ replayed = rj.join(
 print("REPLAYED", sorted((row["l"], row["r"]) for row in replayed.collect()) == found)
 spark.stop()
 """
+)
 
 
 def output_of(program: str, folder: Path) -> list[str]:

@@ -30,6 +30,13 @@ MAX_COARSE = 1 << 20
 """Largest coarse delay; whatever is later than that counts as this late."""
 
 
+@inlined
+def _coarse(delay: int, g: int) -> int:
+    # Most have none, and a division takes as long as all the rest.
+    return 0 if delay == 0 else min(-(-delay // g), MAX_COARSE)
+
+
+@compiled
 def coarse_delay(delay: Int64s, granularity: int) -> Int64s:
     """Delays in steps of the granularity: 0 for none, 1 for (0, g], 2 for (g, 2g] and so on.
 
@@ -38,7 +45,10 @@ def coarse_delay(delay: Int64s, granularity: int) -> Int64s:
     >>> coarse_delay(np.array([0, 1, 10, 11]), 10)
     array([0, 1, 1, 2])
     """
-    return np.minimum(-(-delay // granularity), MAX_COARSE)
+    coarse = np.empty_like(delay)
+    for i in range(len(delay)):
+        coarse[i] = _coarse(delay[i], granularity)
+    return coarse
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,31 +274,31 @@ def profile_of(
     elif owned is not None:
         arrived, counted = _chosen(arrived, owned[arrived.stream]), owned[step.stream]
     stream, delay, k_sync, local = arrived
-    in_order: NDArray[np.bool_] | slice = ~step.late if step.late.any() else slice(None)
-    n_join, n_cross = step.n_join[in_order], step.n_cross[in_order]
+    triggers: NDArray[np.bool_] | slice = ~step.late if step.late.any() else slice(None)
+    n_join, n_cross = step.n_join[triggers], step.n_cross[triggers]
     begins, ends = _spans(stream, local, before)
     beyond = step.beyond if counted is _ALL else step.beyond & counted
-    arrivals = _count_arrived(stream, delay, k_sync, granularity, m)
-    received = _count_received(
+    delays, k_sync_sum, n_k_sync = _count_arrived(stream, delay, k_sync, granularity, m)
+    in_order, late, joined, crossed = _count_received(
         step.stream, step.delay, step.late, step.n_join, step.n_cross, counted, granularity, m
     )
     return Profile(
         granularity=granularity,
         bucket=bucket,
-        delays=arrivals[0],
+        delays=delays,
         arrived=arrived,
         largest_delay=int(delay.max(initial=0)),
-        k_sync_sum=arrivals[1],
-        n_k_sync=arrivals[2],
+        k_sync_sum=k_sync_sum,
+        n_k_sync=n_k_sync,
         begins=begins,
         ends=ends,
-        in_order=received[0],
-        late=received[1],
-        n_join=received[2],
-        n_cross=received[3] if whole else None,
+        in_order=in_order,
+        late=late,
+        n_join=joined,
+        n_cross=crossed if whole else None,
         largest_join=int(n_join.max(initial=0)),
         largest_cross=float(n_cross.max(initial=0.0)),
-        produced=Tally.of(step.ts[in_order], n_join, bucket=bucket),
+        produced=Tally.of(step.ts[triggers], n_join, bucket=bucket),
         lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
         beyond=Tally.of(step.ts[beyond], bucket=bucket),
         slack=step.slack,
@@ -303,11 +313,6 @@ _ALL = np.empty(0, dtype=np.bool_)
 
 def _chosen(arrived: Arrived, owned: NDArray[np.bool_]) -> Arrived:
     return arrived if owned.all() else arrived.take(owned)
-
-
-@inlined
-def _coarse(delay: int, g: int) -> int:
-    return 0 if delay <= 0 else min((delay + g - 1) // g, MAX_COARSE)
 
 
 @compiled

@@ -15,7 +15,6 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
-from recalljoin.engine.output import Output
 from recalljoin.errors import InvalidSetting
 from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
 from recalljoin.query.durations import in_unit, nanoseconds
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from recalljoin.engine.output import Output
     from recalljoin.spark.streams import FrameStream
 
 _LOG = logging.getLogger(__name__)
@@ -181,7 +181,8 @@ def _streaming(
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(frames[stream.name], needed[s].names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
-    folded, output = Folded(plan.query), _output_schema(plan, frames)
+    folded = Folded(plan.query)
+    output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
@@ -229,7 +230,8 @@ def _replayed(
     # Rows are packed before anything is joined: no key can be found to be hot on the way.
     cells = replace(plan.cells, follows_hot=False)
     replayer = Replayer(cells, plan.policy, in_unit(length, "ms"))
-    folded, output = Folded(plan.query), _output_schema(plan, frames)
+    folded = Folded(plan.query)
+    output = _output_schema(folded.output, frames)
     left = (
         parcels.repartition(1)
         .sortWithinPartitions(TICK)
@@ -289,11 +291,10 @@ def _routing(
     return route
 
 
-def _output_schema(plan: JoinPlan, frames: Mapping[str, DataFrame]) -> StructType:
-    output = Output(plan.query).schema
+def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     fields = []
-    for field in output:
-        is_stream = field.name != RESULT_TIME and plan.query.select is None
+    for field in output.schema:
+        is_stream = field.name != RESULT_TIME and output.query.select is None
         kind = frames[field.name].schema if is_stream else from_arrow_type(field.type)
         fields.append(StructField(field.name, kind))
     return StructType(fields)
