@@ -27,7 +27,7 @@ for dataset in (make_syn_x3(duration=4000), make_syn_x4(duration=4000), MATCH):
     # As Spark's cells do it: rows, folded.
     few = {name: table.slice(0, 20) for name, table in tables.items()}
     rows = replace(query, select="*").bind({name: table.schema for name, table in few.items()})
-    cell = Pipeline(rows, EngineSettings(arrival="tick", folded=True, granularity=10))
+    cell = Pipeline(rows, EngineSettings(arrival="tick", folded=True, slack=True))
     arrived = arrivals_of(rows, few)
     drain(cell.push_ticks(arrived, np.zeros(len(arrived), dtype=np.int64), n_ticks=1, k=0))
     drain(cell.flush())

@@ -36,14 +36,28 @@ def test_it_says_what_to_write_in_a_plain_spark_join(inputs: list[str]) -> None:
     result = call(*inputs, "--recall", "0.99")
     assert result.exit_code == 0, result.output
     assert "5 tuples, 6 results; the latest tuple came 300 ms late." in result.output
-    assert '.withWatermark(time, "310 milliseconds")' in result.output
-    assert "recalljoin waits 310 ms for them" in result.output
+    assert '.withWatermark(time, "302 milliseconds")' in result.output
+    assert "recalljoin waits 302 ms for them" in result.output
+
+
+def test_a_watermark_delay_in_whole_milliseconds_is_no_shorter_than_needed(tmp_path: Path) -> None:
+    # The second tuple of b is 300.2 ms behind, and Spark's delay must be larger than that.
+    for name, ts in (("a", [0, 1_000_000]), ("b", [0, 1_000_000, 699_800])):
+        times = pa.array(ts, pa.timestamp("us"))
+        arrival = pa.array(range(len(ts)), pa.int64())
+        table = pa.table({"ts": times, "arrival": arrival, "x": [1] * len(ts)})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    inputs = [f"--input={name}={tmp_path / name}.parquet" for name in "ab"]
+    needed = json.loads(call(*inputs, "--recall", "0.99", "--json", "-").output)["watermark_ms"]
+    assert needed % 1 > 0
+    told = call(*inputs, "--recall", "0.99").output
+    assert f'.withWatermark(time, "{int(needed) + 1} milliseconds")' in told
 
 
 def test_it_shows_what_other_recalls_would_cost(inputs: list[str]) -> None:
     lines = [line.split() for line in call(*inputs).output.splitlines()]
     assert ["50.0", "%", "0", "0"] in lines
-    assert ["80.0", "%", "10", "ms", "310", "ms"] in lines
+    assert ["80.0", "%", "1", "ms", "302", "ms"] in lines
 
 
 def test_the_numbers_can_be_had_as_json(inputs: list[str], tmp_path: Path) -> None:
@@ -51,7 +65,7 @@ def test_the_numbers_can_be_had_as_json(inputs: list[str], tmp_path: Path) -> No
     file = tmp_path / "advice.json"
     assert call(*inputs, "--json", str(file)).exit_code == 0
     assert json.loads(file.read_text()) == printed
-    assert printed["watermark_ms"] == 310
+    assert printed["watermark_ms"] == 302
 
 
 def test_a_column_that_is_not_there_is_told(inputs: list[str]) -> None:

@@ -32,7 +32,7 @@ def run(text: str, policy: str, *, cells: int | None, **options: Any) -> RunReco
     maker = make_policy(policy, settings, **options)
     if cells is None:
         return run_adaptive(query, arrivals, maker, settings, arrival="tick", tick=50)
-    engine = EngineSettings(arrival="tick", rows=False, granularity=10, retention=4000)
+    engine = EngineSettings(arrival="tick", rows=False, slack=True, retention=4000)
     grid = make_grid(query, cells)
     assert grid.n_cells > 1 or cells == 1
     source = CellReplay(query, engine, grid, arrivals, None, length=50, batch=1000)

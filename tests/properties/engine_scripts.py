@@ -33,7 +33,7 @@ def settings_of(arrival: str, *, rows: bool | None = None) -> SearchStrategy[Eng
         rows=st.booleans() if rows is None else st.just(rows),
         folded=st.booleans(),
         lost=st.just(True),
-        granularity=st.sampled_from((0, 1, 2, 7, 50)),
+        slack=st.booleans(),
         retention=st.sampled_from(FEW_RETENTIONS),
     )
 
@@ -136,7 +136,7 @@ def extreme_scripts(draw: DrawFn, arrival: Arrival) -> Script:
     settings_drawn = EngineSettings(
         arrival=arrival,
         rows=draw(st.booleans()),
-        granularity=draw(st.sampled_from((0, 2**50, MAX_TIME))),
+        slack=draw(st.booleans()),
         retention=draw(st.none() | edges),
     )
     cuts = draw(st.lists(st.integers(0, length), max_size=3).map(sorted))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.engine import operator
 from tests.properties.engine_runs import Account, Clocks, Event, Script, through_engine
 from tests.reference.memory import Memory
 from tests.reference.per_tuple import PerTupleJoin
 from tests.reference.tick import TickJoin
 
 if TYPE_CHECKING:
-    from tests.reference.model import Annotated, Outcome, Received
+    from tests.reference.model import Annotated, Instant, Outcome, Received
 
 
 def same_accounts(script: Script, *, near: bool = False) -> Account:
@@ -31,13 +30,17 @@ class _NearMemory(Memory):
     The same results as from all tuples ever received, without trying every combination of them.
     """
 
-    def take_late(self, e: Annotated, *, in_window: bool, beyond_horizon: bool) -> Received:
+    def take_late(
+        self, e: Annotated, *, in_window: bool, beyond_horizon: bool, base_time: Instant
+    ) -> Received:
         everything = self.received
         reach = self.query.largest_window
         self.received = [
             [other for other in pool if abs(other.ts - e.ts) <= reach] for pool in everything
         ]
-        received = super().take_late(e, in_window=in_window, beyond_horizon=beyond_horizon)
+        received = super().take_late(
+            e, in_window=in_window, beyond_horizon=beyond_horizon, base_time=base_time
+        )
         self.received = everything
         self.received[e.stream].append(e)
         return received
@@ -83,8 +86,8 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
     for r in received:
         for fate, outcomes in (("produced", r.produced), ("lost", r.lost)):
             for outcome in outcomes:
-                if script.settings.granularity:
-                    told.slack[fate, _bin(outcome, script.settings.granularity)] += 1
+                if script.settings.slack:
+                    told.slack[fate, _bin(outcome)] += 1
         told.lost.update(outcome.result.ts for outcome in r.lost)
     return told
 
@@ -102,11 +105,15 @@ def _event(r: Received, *, rows: bool) -> Event:
     )
 
 
-def _bin(outcome: Outcome, granularity: int) -> int:
-    """Bin of a required slack; the engine has an end to its bins."""
+def _bin(outcome: Outcome) -> int:
+    """Bin of a required slack, counted octave by octave."""
     if outcome.slack < 0:
         return 0
-    return min(1 + int(outcome.slack) // granularity, operator.MAX_BINS - 1)
+    first, width, at = 0, 1, 1
+    # 256 bins of one unit, then 128 bins to an octave.
+    while int(outcome.slack) >= 256 * width:
+        first, at, width = 256 * width, at + (256 if width == 1 else 128), 2 * width
+    return at + (int(outcome.slack) - first) // width
 
 
 def _tuple_clocks(join: PerTupleJoin) -> Clocks:

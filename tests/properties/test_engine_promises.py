@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
 from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.engine.slack_bins import ENOUGH
 from tests.properties.engine_runs import Script, bound_query, tables_of, through_engine
 from tests.properties.engine_scripts import FEW, scripts, within_range
 from tests.reference.truth import true_results
@@ -93,16 +94,16 @@ def test_a_slack_above_every_required_one_gives_the_true_results_in_order(
 
 
 @FEW
-@given(script=scripts("tick", rows=True, idles=False), g=st.sampled_from((1, 2, 5)))
+@given(script=scripts("tick", rows=True, idles=False))
 def test_the_slack_histogram_foretells_what_any_constant_k_produces_in_ticks(
-    script: Script, g: int
+    script: Script,
 ) -> None:
-    settings = replace(script.settings, granularity=g, retention=MAX_TIME)
+    settings = replace(script.settings, slack=True, retention=MAX_TIME)
     script = replace(script, settings=settings, k=script.k[:1] * script.length)
     account = through_engine(script)
     assume(not any(event.beyond for event in account.events))
-    for n in (0, 1, 2, 3, 10):
-        other = through_engine(replace(script, k=(n * g,) * script.length))
+    for n in (0, 1, 2, 3, 10, 50):
+        other = through_engine(replace(script, k=(int(ENOUGH[n]),) * script.length))
         foretold = sum(count for (_, at), count in account.slack.items() if at <= n)
         assert other.n_produced == foretold
 

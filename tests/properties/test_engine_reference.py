@@ -107,7 +107,7 @@ def test_counting_along_trees_agrees_with_enumerating(
 ) -> None:
     condition = kind(m)
     case = large_case(condition, seed, 1500 if m < 4 else 500)
-    run_settings = EngineSettings(rows=False, granularity=3, retention=retention)
+    run_settings = EngineSettings(rows=False, slack=True, retention=retention)
     arrivals = arrivals_of(bound_query(case, counts=True), tables_of(case))
     query = Query(
         streams=[

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.reference.conditions import cross_join
 from tests.reference.model import MINUS_INFINITY, Instant, Query, Result, Run
 from tests.reference.notation import timeline
-from tests.reference.per_tuple import DisorderHandling, max_k_slack, run_per_tuple
+from tests.reference.per_tuple import DisorderHandling, PerTupleJoin, max_k_slack, run_per_tuple
 from tests.reference.truth import true_results
 from tests.strategies import HUGE, Case, cases, scheduled, slacks
 
@@ -161,14 +161,21 @@ def test_annotations_do_not_depend_on_k(drawn: tuple[Case, list[int]]) -> None:
 
 
 @given(cases(), slacks())
-def test_a_lost_result_is_counted_with_no_more_than_its_required_slack(case: Case, k: int) -> None:
-    # Its late tuple is the last member to reach the join, not always the last to arrive.
+def test_produced_results_are_counted_with_their_required_slack(case: Case, k: int) -> None:
     run = run_per_tuple(case.query, case.arrivals, k=k)
     for received in run.received:
-        for outcome in received.lost:
-            assert outcome.slack <= run.required_slack(outcome.result)
         for outcome in received.produced:
             assert outcome.slack == run.required_slack(outcome.result)
+
+
+@given(cases(), slacks())
+def test_a_result_lost_under_a_constant_k_is_counted_as_needing_more(case: Case, k: int) -> None:
+    join = PerTupleJoin(case.query, k=k)
+    for e in case.arrivals:
+        for received in join.push(e):
+            assert all(outcome.slack >= k for outcome in received.lost)
+    for received in join.flush():
+        assert all(outcome.slack >= 0 for outcome in received.lost)
 
 
 def test_the_slack_of_a_produced_result_is_that_of_its_last_member_to_arrive() -> None:
@@ -180,16 +187,26 @@ def test_the_slack_of_a_produced_result_is_that_of_its_last_member_to_arrive() -
     assert [r.e.base_time for r in run.received if r.e.arrival == 2] == [0]
 
 
-def test_the_slack_a_result_is_lost_with_can_be_less_than_its_required_slack() -> None:
-    # s1:0 arrives at base time 1, s2:2 at base time 2. But s1:0 waits in its K-slack until s1:9
-    # comes, and so it is the last of the two at the join.
+def test_a_lost_result_needed_more_slack_than_was_in_effect() -> None:
+    # s1:0 arrives at base time 1, s2:3 at base time 2: the result of 3 requires a slack of -1. But
+    # s1:0 waits in its K-slack until s1:9 comes, and the join is at 4 by then.
     arrivals = timeline("s1:4 s2:1 s1:0 s2:2 s2:3 s2:4 s1:9")
     run = run_per_tuple(Query((5, 5)), arrivals, k=0)
     (late,) = [r for r in run.received if r.late]
     slack = {o.result.arrivals: o.slack for o in late.lost}
     assert late.e.base_time == 1
-    assert slack[(2, 4)] == 1 - 3
     assert run.required_slack(Result((arrivals[2], arrivals[4]))) == 2 - 3
+    assert slack[(2, 4)] == 4 - 3
+
+
+def test_after_k_has_risen_less_than_k_is_in_effect() -> None:
+    # The join is at 4 when K rises from 0 to 10, and stays there: s1:2 is late although it comes
+    # 3 behind. When s1:16 lets it go, the base time is 6, so a slack of 2 is in effect.
+    arrivals = timeline("s1:2 s2:2 s1:4 s2:4 s1:5 s2:6 s1:2 s1:16")
+    run = run_per_tuple(Query((5, 5)), arrivals, k=lambda n: 0 if n < 5 else 10)
+    (late,) = [r for r in run.received if r.late]
+    slack = {o.result.arrivals: o.slack for o in late.lost}
+    assert slack == {(6, 1): 4 + 2 - 2, (6, 3): 4 + 2 - 4}
 
 
 @given(cases())

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from tests.reference.model import Annotated, Outcome, Query, Received, Result
+from tests.reference.model import Annotated, Instant, Outcome, Query, Received, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,8 +49,12 @@ class Memory:
             n_cross=n_cross,
         )
 
-    def take_late(self, e: Annotated, *, in_window: bool, beyond_horizon: bool) -> Received:
+    def take_late(
+        self, e: Annotated, *, in_window: bool, beyond_horizon: bool, base_time: Instant
+    ) -> Received:
         """Insert a late tuple without probing, and count what is lost with it.
+
+        The slack of what is lost is counted from ``base_time``.
 
         A true result is produced by its last member, in the order the join receives them, if that
         one is in order. So each result is lost at exactly one tuple: its last member, when late.
@@ -61,7 +65,7 @@ class Memory:
                 origins = tuple(member.origin for member in members)
                 if self.query.is_true(origins):
                     result = Result(origins)
-                    lost.append(Outcome(result, e.base_time - result.ts))
+                    lost.append(Outcome(result, base_time - result.ts))
         if in_window:
             self.windows[e.stream].append(e)
         self.received[e.stream].append(e)

@@ -100,13 +100,20 @@ class MSWJ:
         self.join_time: Instant = MINUS_INFINITY  # line 1
         self.memory = Memory(query)
 
-    def push(self, e: Annotated) -> Received:
-        """Take a tuple; return what it produced, or lost."""
+    def push(self, e: Annotated, *, k: int = 0, base_time: Instant = MINUS_INFINITY) -> Received:
+        """Take a tuple; return what it produced, or lost.
+
+        ``k`` and ``base_time`` are those in effect now. A tuple can wait in its K-slack while the
+        join passes it; what is lost with it needed more slack than there was, whatever the base
+        time was when the tuple arrived.
+        """
         if e.ts >= self.join_time:  # line 3
             self.join_time = e.ts  # line 4
             return self.memory.join_in_order(e)  # lines 5 to 8
+        in_effect = max(0, min(k, base_time - self.join_time))
         return self.memory.take_late(
             e,
+            base_time=max(e.base_time, self.join_time + in_effect),
             # Line 9 prints >, the text of Sec. III-A has >=. A tuple at the very edge of its
             # window still joins tuples at the join time, so >= it is.
             in_window=e.ts >= self.join_time - self.query.windows[e.stream],
@@ -160,7 +167,9 @@ class PerTupleJoin:
 
     def push(self, e: StreamTuple) -> list[Received]:
         """Take the next arrival; return what the join received because of it."""
-        return [self.join.push(released) for released in self.disorder.push(e)]
+        leaving = self.disorder.push(e)
+        k, base_time = min(slack.k for slack in self.disorder.slacks), self.disorder.base_time
+        return [self.join.push(released, k=k, base_time=base_time) for released in leaving]
 
     def flush(self) -> list[Received]:
         """End the input."""

@@ -118,6 +118,7 @@ class TickJoin:
                     e,
                     in_window=e.ts >= watermark - self.query.windows[e.stream],
                     beyond_horizon=e.ts < watermark - self.horizon,
+                    base_time=e.base_time,
                 )
             )
         self.disorder.advance(tuples, k=k, idle=idle)

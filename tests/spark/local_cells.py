@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
     from recalljoin.spark.adaptation import PolicyPlan
 
-TICKS = EngineSettings(arrival="tick", granularity=1)
+TICKS = EngineSettings(arrival="tick", slack=True)
 
 
 @dataclass
@@ -76,7 +76,7 @@ class LocalJoin:
             identity=identity,
             log=ControlLog(str(folder)),
             period=100,
-            granularity=settings.granularity or 1,
+            granularity=1,
             bucket=1,
             idle_after=idle_after,
             late_rows=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from recalljoin.engine import EngineSettings
 from recalljoin.errors import StateVersionError
 from recalljoin.query import Query, Stream
 from recalljoin.spark.cell_state import decode_chunk
+from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
 from tests.reference.tick import run_ticks
 from tests.spark.local_cells import LocalJoin
@@ -248,8 +250,20 @@ def test_state_of_another_layout_is_refused(tmp_path: Path) -> None:
         join.batch([rows(1), rows(1)], control=None)
 
 
+def test_reports_of_another_layout_are_refused(tmp_path: Path) -> None:
+    join = LocalJoin(two_streams(), 1, tmp_path)
+    join.batch([rows(1), rows(1)], control=None)
+    (written,) = (tmp_path / "reports").rglob("*.json")
+    content = json.loads(written.read_text())
+    del content["layout"]
+    written.write_text(json.dumps(content))
+    message = "reports of layout 1, this release reads layout 2; go on with the release that wrote"
+    with pytest.raises(StateVersionError, match=message):
+        list(ControlLog(str(tmp_path)).reports_after(-1))
+
+
 def test_a_restart_with_other_settings_does_not_meet_the_old_pipeline(tmp_path: Path) -> None:
-    without = EngineSettings(arrival="tick", granularity=0)
+    without = EngineSettings(arrival="tick")
     old = LocalJoin(two_streams(), 1, tmp_path / "old", settings=without)
     old.batch([rows(10, 20), rows(15)], control=Control(k=0, clock=0))
     new = LocalJoin(two_streams(), 1, tmp_path / "new")

@@ -48,7 +48,7 @@ def run(
     folder: Path, policy: str, cuts: list[int], *, forget: bool = False
 ) -> tuple[list[tuple[int, int, int]], list[Report]]:
     """Results and reports of the recording, cut into batches at some arrivals."""
-    settings = EngineSettings(arrival="tuple", granularity=10, retention=800)
+    settings = EngineSettings(arrival="tuple", slack=True, retention=800)
     join = LocalJoin(bound(), 1, folder, settings=settings, policy=PolicyPlan(TARGET, policy))
     results, reports = [], []
     edges = [-1, *cuts, 10_000]
@@ -105,7 +105,7 @@ def test_state_grows_with_the_windows_and_not_with_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuple_cell, "SMALLEST_SNAPSHOT", 1000)
-    settings = EngineSettings(arrival="tuple", granularity=10)
+    settings = EngineSettings(arrival="tuple", slack=True)
     policy = PolicyPlan(TARGET, "fixed", {"k": 20})
     join = LocalJoin(bound(), 1, tmp_path, settings=settings, policy=policy)
     sizes: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -72,7 +73,7 @@ def _print(advice: Advice) -> None:
     console.print(table)
     console.print(
         f"\nFor {percent(advice.recall)} of the results, a plain Spark join needs\n"
-        f'  .withWatermark(time, "{round(advice.watermark_ms)} milliseconds")\n'
+        f'  .withWatermark(time, "{math.ceil(advice.watermark_ms)} milliseconds")\n'
         f"on every stream. recalljoin waits {duration(advice.k_ms)} for them, and adapts when "
         "that changes.",
         highlight=False,

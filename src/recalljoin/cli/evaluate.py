@@ -36,7 +36,9 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
 @duration_option("--period", "Recall is measured over it (P). [1min]")
 @duration_option("--interval", "K is chosen anew after it (L). [1s]")
-@duration_option("--granularity", "Step in which K is chosen (g). [10ms]")
+@duration_option(
+    "--granularity", "K is a multiple of it (g). [none; 10ms for eqsel, noneqsel, percentile]"
+)
 @duration_option("--basic-window", "Pieces of windows in the model (b). [10ms]")
 @click.option(
     "--policy", type=click.Choice(POLICIES), default="slack", show_default=True,

@@ -193,7 +193,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
         Nothing that means anything: see the last line.
     """
     # Taken apart once: within the loop, every look into a named tuple would count references.
-    stream, all_ts, all_now, all_base, all_row, is_late, joinable, codes = sequence
+    stream, all_ts, all_now, all_base, _, all_row, is_late, joinable, codes = sequence
     table, cells = rings
     entries, state, first_tail = chains.entries, chains.state, chains.tails[0]
     classes, n_codes, of_stream, n_of_stream, tail_column = sets

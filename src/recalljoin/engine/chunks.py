@@ -154,13 +154,13 @@ def _remember(
 ) -> None:
     part = pending.taken(ids)
     sequence = Sequence(
-        part.stream, part.ts, seen[ids], part.base, part.row, late[ids], part.joinable, part.codes
-    )
+        part.stream, part.ts, seen[ids], part.base, part.base, part.row, late[ids], part.joinable,
+        part.codes,
+    )  # fmt: skip
     windows = pipeline.operator.windows
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
     cells = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
     windows.values[:, cells] = part.values
-    pipeline.operator.expect_base(sequence.base)
     pipeline.operator.n_received = len(ids)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined, lean
+from recalljoin.engine.compiled import compiled, lean
 from recalljoin.engine.rings import (
     BASE,
     END,
@@ -37,6 +37,7 @@ from recalljoin.engine.rings import (
     Sequence,
     expire_window,
 )
+from recalljoin.engine.slack_bins import slack_bin
 from recalljoin.engine.slots import (
     AFTER,
     BEFORE,
@@ -117,20 +118,12 @@ class Tally(NamedTuple):
     n_cross: NDArray[np.float64]
     """Per in-order tuple: results of the cross join."""
     slack: Int64s
-    """``[produced or lost, bin]``."""
+    """``[produced or lost, bin]``, with every bin there is if slacks are counted."""
     lost_ts: Int64s
     lost_n: Int64s
     """Lost results by their timestamp, in the order they were found."""
     beyond: NDArray[np.bool_]
     """Per late tuple: older than the retention horizon, so that its losses are not known."""
-
-
-@inlined
-def slack_bin(base: int, ts: int, g: int) -> int:
-    """Bin of the required slack ``base - ts``: 0 if negative, else 1 + slack // g."""
-    if base < ts:
-        return 0
-    return 1 + (base - ts) // g
 
 
 @lean
@@ -146,7 +139,7 @@ def count_sequence(
     retention: int,
     tree: TreeArrays,
     with_lost: bool,
-    g: int,
+    with_slack: bool,
     scratch: Scratch,
     tally: Tally,
     n_lost: int,
@@ -183,12 +176,21 @@ def count_sequence(
             if not late:
                 if n_cross > 0:
                     tally.n_join[i] = _count_produced(
-                        s, cell, n_cross, rings, slots, sizes, tree, g, scratch, tally.slack
+                        s,
+                        cell,
+                        n_cross,
+                        rings,
+                        slots,
+                        sizes,
+                        tree,
+                        with_slack,
+                        scratch,
+                        tally.slack,
                     )
             elif with_lost and not tally.beyond[i]:
                 n_lost = _count_lost(
-                    i, s, cell, now, rings, slots, sizes, tree, g, scratch,
-                    tally, n_lost,
+                    i, s, cell, now, sequence.lost_base[i], rings, slots, sizes, tree, with_slack,
+                    scratch, tally, n_lost,
                 )  # fmt: skip
         insert(rings, slots, sets, late_live, s, cell, now - sizes[s])
     return len(sequence.ts), n_lost
@@ -203,7 +205,7 @@ def _count_produced(
     slots: Slots,
     sizes: Int64s,
     tree: TreeArrays,
-    g: int,
+    with_slack: bool,
     scratch: Scratch,
     slack: Int64s,
 ) -> int:
@@ -211,7 +213,7 @@ def _count_produced(
     lists = slots.lists
     m = len(sizes)
     ts = cells[cell, TS]
-    lowest = slack_bin(cells[cell, BASE], ts, g) if g > 0 else 0
+    lowest = slack_bin(cells[cell, BASE], ts) if with_slack else 0
     product, bound = 1, 1.0
     raised = False
     for node in range(1, m):
@@ -227,9 +229,9 @@ def _count_produced(
             raised |= lists[slot, s, RAISER] != NONE
     if tree.flat[root] and bound > MOST:
         return TOO_MANY
-    if tree.flat[root] and not (g > 0 and raised):
-        if g > 0:
-            slack[0, min(lowest, slack.shape[1] - 1)] += product
+    if tree.flat[root] and not (with_slack and raised):
+        if with_slack:
+            slack[0, lowest] += product
         return product
     n_entries = _visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
     # No condition gives more results than the cross join has.
@@ -240,10 +242,10 @@ def _count_produced(
         return TOO_MANY
     scratch.points[0] = lowest
     n_points = 1
-    if g > 0:
+    if with_slack:
         for entry in range(n_entries):
             n_points = _raised_levels(
-                scratch.slot[entry], tree.stream[root, scratch.node[entry]], ts, lowest, g, rings,
+                scratch.slot[entry], tree.stream[root, scratch.node[entry]], ts, lowest, rings,
                 slots, sizes, scratch.points, n_points,
             )  # fmt: skip
     if n_points > 1:
@@ -252,10 +254,12 @@ def _count_produced(
     below = 0
     for begin in range(0, n_points, width):
         block = scratch.points[begin : min(n_points, begin + width)]
-        _sum_products_by_level(root, n_entries, ts, block, g, rings, lists, sizes, tree, scratch)
+        _sum_products_by_level(
+            root, n_entries, ts, block, with_slack, rings, lists, sizes, tree, scratch
+        )
         for k in range(len(block)):
-            if g > 0:
-                slack[0, min(block[k], slack.shape[1] - 1)] += scratch.result[k] - below
+            if with_slack:
+                slack[0, block[k]] += scratch.result[k] - below
             below = scratch.result[k]
     return below
 
@@ -375,7 +379,6 @@ def _raised_levels(
     s: int,
     ts: int,
     lowest: int,
-    g: int,
     rings: Rings,
     slots: Slots,
     sizes: Int64s,
@@ -399,7 +402,7 @@ def _raised_levels(
             else:
                 cells[kept, column] = at
             kept = cell
-            level = slack_bin(cells[cell, BASE], ts, g)
+            level = slack_bin(cells[cell, BASE], ts)
             if level > lowest:
                 points[n_points] = level
                 n_points += 1
@@ -419,7 +422,7 @@ def _sum_products_by_level(
     n_entries: int,
     ts: int,
     levels: Int64s,
-    g: int,
+    with_slack: bool,
     rings: Rings,
     lists: Int64s,
     sizes: Int64s,
@@ -442,13 +445,13 @@ def _sum_products_by_level(
         varies = False
         if tree.n_children[root, node] == 0:
             same = lists[slot, s, N_LIVE]
-            at = lists[slot, s, RAISER] if g > 0 else NONE
+            at = lists[slot, s, RAISER] if with_slack else NONE
             if at != NONE:
                 varies = True
                 sums[begin : begin + n] = 0
             while at != NONE:
                 raiser = offset + (at & mask)
-                level = slack_bin(cells[raiser, BASE], ts, g)
+                level = slack_bin(cells[raiser, BASE], ts)
                 for k in range(n):
                     sums[begin + k] -= level > levels[k]
                 at = cells[raiser, link + OLDER_RAISER]
@@ -460,7 +463,7 @@ def _sum_products_by_level(
             while at != NONE:
                 member = offset + (at & mask)
                 at = cells[member, link + AFTER]
-                level = slack_bin(cells[member, BASE], ts, g) if g > 0 else 0
+                level = slack_bin(cells[member, BASE], ts) if with_slack else 0
                 common = 1
                 member_varies = level > levels[0]
                 for i in range(tree.n_children[root, node]):
@@ -524,16 +527,20 @@ def _count_lost(
     root: int,
     cell: int,
     now: int,
+    base: int,
     rings: Rings,
     slots: Slots,
     sizes: Int64s,
     tree: TreeArrays,
-    g: int,
+    with_slack: bool,
     scratch: Scratch,
     tally: Tally,
     n_lost: int,
 ) -> int:
-    """Count the true results a late tuple completes: they can never be produced."""
+    """Count the true results a late tuple completes: they can never be produced.
+
+    Their required slack is counted from ``base``.
+    """
     table, cells = rings
     lists = slots.lists
     ts = cells[cell, TS]
@@ -581,9 +588,8 @@ def _count_lost(
                 tally.lost_ts[n_lost] = block[k]
                 tally.lost_n[n_lost] = lost
                 n_lost += 1
-                if g > 0:
-                    at = slack_bin(cells[cell, BASE], block[k], g)
-                    tally.slack[1, min(at, tally.slack.shape[1] - 1)] += lost
+                if with_slack:
+                    tally.slack[1, slack_bin(base, block[k])] += lost
     return n_lost
 
 

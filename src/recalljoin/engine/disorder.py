@@ -64,6 +64,8 @@ class Annotations(NamedTuple):
     """Local time of its stream after its arrival, minus its timestamp."""
     base: Int64s
     """Base time just before its arrival; :data:`NEVER` until every stream has arrived."""
+    n_left: Int64s
+    """How many of those that leave in the same push have left before it arrived."""
 
 
 @dataclass
@@ -101,7 +103,7 @@ class TupleDisorder:
         """Let tuples arrive one by one; ``k[i]`` is the slack in force when tuple ``i`` arrives."""
         n = len(ts)
         released = _room_for(n + self.n_buffered)
-        annotations = Annotations(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64))
+        annotations = Annotations(*(np.empty(n, dtype=np.int64) for _ in range(3)))
         at, count = 0, 0
         while at < n:
             # A tuple that moves on from K-slack needs room in the Synchronizer as well.
@@ -209,6 +211,7 @@ def _arrive(
     out_now: Int64s,
     out_delay: Int64s,
     out_base: Int64s,
+    out_left: Int64s,
     start: int,
     count: int,
 ) -> tuple[int, int]:
@@ -226,6 +229,7 @@ def _arrive(
             return i, count
         s = int(stream[i])
         out_base[i] = base
+        out_left[i] = count
         push(queues, s, ts[i], first_id + i)
         was = local_times[s]
         if ts[i] <= was:

@@ -31,6 +31,7 @@ from recalljoin.engine.probe import (
 from recalljoin.engine.program import BLOCK, Code, Float64s, Program, both
 from recalljoin.engine.queues import Int64s
 from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
+from recalljoin.engine.slack_bins import N_BINS
 from recalljoin.engine.windows import Windows
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ STRETCH = 1 << 15
 """Tuples received at once: what is prepared for them is bounded by this, not by the input."""
 CHUNK = 1 << 15
 """Results enumerated at once, and the most that go out in one chunk."""
-MAX_BINS = 1 << 20
-"""Bins of a slack histogram; larger slacks are counted in the last one."""
 
 Filter = Callable[[Int64s], NDArray[np.bool_]]
 """From the rows of candidates, ``[stream, i]``, to those that satisfy a condition."""
@@ -116,8 +115,8 @@ class JoinOperator:
         Produce them in the order of their triggers. It takes less to leave the order to the keys.
     with_lost
         Count the results lost with late tuples.
-    granularity
-        Width of a bin of the slack histogram; 0 for none.
+    with_slack
+        Count the results by the slack they require.
     n_values
         Value columns the conditions' programs read.
     """
@@ -128,7 +127,7 @@ class JoinOperator:
     rows: bool = False
     in_order: bool = True
     with_lost: bool = True
-    granularity: int = 0
+    with_slack: bool = False
     n_values: int = 0
     exact: bool = field(default=True, init=False)
     """False once a tuple had a value that programs cannot represent exactly."""
@@ -136,8 +135,7 @@ class JoinOperator:
     def __post_init__(self) -> None:
         self.windows = Windows(self.plan, retention=self.retention, n_values=self.n_values)
         self.n_received = 0
-        self.slack = np.zeros((2, 1), dtype=np.int64)
-        self._largest_base = -(2**62)
+        self.slack = np.zeros((2, N_BINS if self.with_slack else 1), dtype=np.int64)
         self._levels: dict[tuple[int, int, bool], _Level] = {}
         self._copies: dict[tuple[int, int], Copies] = {}
 
@@ -152,9 +150,14 @@ class JoinOperator:
         return self.plan.counts_by_tree
 
     def take_slack(self) -> Int64s:
-        """The slack histogram since the last call, ``[produced or lost, bin]``."""
-        taken = self.slack
-        self.slack = np.zeros_like(taken[:, :1])
+        """The slack histogram since the last call, ``[produced or lost, bin]``.
+
+        It ends with the last bin that holds a result.
+        """
+        (used,) = np.nonzero(self.slack.any(axis=0))
+        n = int(used[-1]) + 1 if len(used) else 1
+        taken = self.slack[:, :n].copy()
+        self.slack[:, :n] = 0
         return taken
 
     def receive(self, sequence: Sequence, values: Float64s) -> Generator[Results, None, Received]:
@@ -172,7 +175,7 @@ class JoinOperator:
         for begin in range(0, n, STRETCH):
             stretch = slice(begin, begin + STRETCH)
             part, received_part = sequence.part(stretch), received.part(stretch)
-            self._make_room(part)
+            self.windows.make_room(np.bincount(part.stream, minlength=self.plan.m))
             if self.counts_by_tree:
                 self._count(part, received_part)
             else:
@@ -180,20 +183,6 @@ class JoinOperator:
             self.n_received += len(part.ts)
             self.windows.forget(int(part.now[-1]))
         return received
-
-    def expect_base(self, base: Int64s) -> None:
-        """Base times of tuples in the windows, which bound the slack of results to come."""
-        self._largest_base = max(self._largest_base, int(base.max(initial=self._largest_base)))
-
-    def _make_room(self, part: Sequence) -> None:
-        self.windows.make_room(np.bincount(part.stream, minlength=self.plan.m))
-        if self.granularity and len(part.ts):
-            self.expect_base(part.base)
-            spread = max(0, self._largest_base - int(part.ts.min()))
-            wanted = min(MAX_BINS, spread // self.granularity + 2)
-            missing = wanted - self.slack.shape[1]
-            if missing > 0:
-                self.slack = np.pad(self.slack, ((0, 0), (0, missing)))
 
     def _count(self, part: Sequence, received: Received) -> None:
         windows = self.windows
@@ -213,7 +202,7 @@ class JoinOperator:
             at, n_lost = count_sequence(
                 part, at, self.n_received, windows.rings, windows.slots,
                 windows.key_sets, windows.late, windows.sizes, self.retention, self.plan.trees,
-                self.with_lost, self.granularity, scratch, tally, 0,
+                self.with_lost, self.with_slack, scratch, tally, 0,
             )  # fmt: skip
             if n_lost:
                 received.lost.append((tally.lost_ts[:n_lost].copy(), tally.lost_n[:n_lost].copy()))
@@ -241,7 +230,7 @@ class JoinOperator:
         lost: dict[int, int] = {}
         for results in _in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
             n_lost = account(
-                results, part.late, stretch.cells, windows.rings.cells, self.granularity,
+                results, part.late, part.lost_base, windows.rings.cells, self.with_slack,
                 received.n_join, self.slack,
             )  # fmt: skip
             produced = results

@@ -19,6 +19,7 @@ from recalljoin.engine.disorder import (
     FOREVER,
     MAX_TIME,
     NEVER,
+    Annotations,
     Released,
     TickDisorder,
     TupleDisorder,
@@ -59,8 +60,8 @@ class EngineSettings:
         tick then come in any order.
     lost
         Count the results lost with late tuples.
-    granularity
-        Width of a bin of the required-slack histogram, in the query's unit; 0 for no histogram.
+    slack
+        Count the results by the slack they require.
     retention
         How long after it has left its window a tuple is kept to count lost results with, in the
         query's unit; by default as long as the largest window.
@@ -70,17 +71,16 @@ class EngineSettings:
     rows: bool = True
     folded: bool = False
     lost: bool = True
-    granularity: int = 0
+    slack: bool = False
     retention: int | None = None
 
     def __post_init__(self) -> None:
         if self.arrival not in ("tuple", "tick"):
             message = f"`arrival` must be 'tuple' or 'tick', got {self.arrival!r}"
             raise InvalidSetting(message)
-        for name, value in (("granularity", self.granularity), ("retention", self.retention)):
-            if value is not None and not 0 <= value <= MAX_TIME:
-                message = f"`{name}` must be between 0 and 2**61, got {value!r}"
-                raise InvalidSetting(message)
+        if self.retention is not None and not 0 <= self.retention <= MAX_TIME:
+            message = f"`retention` must be between 0 and 2**61, got {self.retention!r}"
+            raise InvalidSetting(message)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Step:
     """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
     lost_n: Int64s
     slack: Int64s
-    """``[produced or lost, bin]``: bin 0 for a negative required slack, then 1 + slack // g."""
+    """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
     arrived_delay: Int64s
     """Delays of the tuples that arrived in this step, in order of arrival."""
     join_time: int
@@ -182,7 +182,7 @@ class Pipeline:
             rows=rows,
             in_order=not settings.folded or settings.arrival == "tuple",
             with_lost=settings.lost,
-            granularity=settings.granularity,
+            with_slack=settings.slack,
             n_values=self.intake.n_values,
         )
         self.tuples = TupleDisorder(m)
@@ -227,7 +227,10 @@ class Pipeline:
         released, annotations = self.tuples.push(arrivals.stream, arrivals.ts, first_id, k=slack)
         new = new._replace(delay=annotations.delay, base=annotations.base)
         self.pending = self.pending.extended(new)
-        step = yield from self._join(released, new.delay)
+        in_effect = None
+        if self.settings.slack:
+            in_effect = self._in_effect(released, annotations, slack)
+        step = yield from self._join(released, new.delay, in_effect)
         return step
 
     def push_ticks(
@@ -273,7 +276,10 @@ class Pipeline:
     def flush(self) -> Generator[pa.RecordBatch, None, Step]:
         """End of a bounded input: everything still buffered is joined."""
         if self.settings.arrival == "tuple":
-            step = yield from self._join(self.tuples.flush(), np.empty(0, dtype=np.int64))
+            released = self.tuples.flush()
+            # No slack is in effect at the end of the input, where all leave together.
+            in_effect = np.zeros(len(released.id), dtype=np.int64)
+            step = yield from self._join(released, np.empty(0, dtype=np.int64), in_effect)
         else:
             nothing = Arrivals(
                 tuple(p.to_table().slice(0, 0) for p in self.payloads), *_no_arrivals()
@@ -302,6 +308,21 @@ class Pipeline:
         self.pending = self.pending.extended(new)
         step = yield from self._join(released, delay)
         return step
+
+    def _in_effect(self, released: Released, annotations: Annotations, k: Int64s) -> Int64s:
+        """Slack in effect when each tuple reached the join; 0 for tuples in order.
+
+        It is the K of the arrival that let the tuple go, unless K has just risen: the base time is
+        then less than K ahead of the join time, which does not go back.
+        """
+        in_effect = np.zeros(len(released.id), dtype=np.int64)
+        (late,) = np.nonzero(released.late)
+        if len(late):
+            let_go_by = np.searchsorted(annotations.n_left, late, side="right") - 1
+            next_one = np.minimum(let_go_by + 1, len(k) - 1)
+            base = np.where(let_go_by == next_one, self.base_time, annotations.base[next_one])
+            in_effect[late] = np.clip(base - released.now[late], 0, k[let_go_by])
+        return in_effect
 
     def _expect(self, arrival: str) -> None:
         if self.settings.arrival != arrival:
@@ -335,12 +356,17 @@ class Pipeline:
         return Pending(arrivals.stream, arrivals.ts, row, unknown, unknown, joinable, codes, values)
 
     def _join(
-        self, released: Released, arrived_delay: Int64s
+        self, released: Released, arrived_delay: Int64s, in_effect: Int64s | None = None
     ) -> Generator[pa.RecordBatch, None, Step]:
         part = self.pending.taken(released.id)
+        lost_base = part.base
+        if in_effect is not None:
+            # A tuple may wait in K-slack while the join passes it. By the base time of its arrival
+            # its results would need less slack than there was when they were lost.
+            lost_base = np.maximum(part.base, released.now + in_effect)
         sequence = Sequence(
-            part.stream, part.ts, released.now, part.base, part.row, released.late, part.joinable,
-            part.codes,
+            part.stream, part.ts, released.now, part.base, lost_base, part.row, released.late,
+            part.joinable, part.codes,
         )  # fmt: skip
         received = yield from self._results(sequence, part.values)
         self._check_counts(sequence, received.n_join)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, inlined, lean
-from recalljoin.engine.counting import slack_bin
 from recalljoin.engine.program import BLOCK, Code, Float64s, gather, prepare, run_block
 from recalljoin.engine.rings import (
     BASE,
@@ -34,6 +33,7 @@ from recalljoin.engine.rings import (
     Rings,
     Sequence,
 )
+from recalljoin.engine.slack_bins import slack_bin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -289,9 +289,9 @@ def _copy(source: Partials, begin: int, end: int, target: Partials, at: int) -> 
 def account(
     results: Partials,
     late: NDArray[np.bool_],
-    root_cells: Int64s,
+    lost_base: Int64s,
     cells: Int64s,
-    g: int,
+    with_slack: bool,
     n_join: Int64s,
     slack: Int64s,
 ) -> int:
@@ -301,11 +301,12 @@ def account(
         root = results.root[i]
         n_join[root] += 1
         n_lost += late[root]
-        if g > 0:
-            base = cells[root_cells[root], BASE]
-            if not late[root]:
-                for s in range(len(results.members)):
+        if with_slack:
+            if late[root]:
+                base = lost_base[root]
+            else:
+                base = cells[results.members[0, i], BASE]
+                for s in range(1, len(results.members)):
                     base = max(base, cells[results.members[s, i], BASE])
-            at = slack_bin(base, results.newest[i], g)
-            slack[np.int64(late[root]), min(at, slack.shape[1] - 1)] += 1
+            slack[np.int64(late[root]), slack_bin(base, results.newest[i])] += 1
     return n_lost

@@ -40,6 +40,8 @@ class Sequence(NamedTuple):
     """How far the join had come: the join time after the tuple was received, or for a late tuple
     of tick mode the watermark it missed. Never falls."""
     base: Int64s
+    lost_base: Int64s
+    """Base time from which the required slack of results lost with a late tuple is counted."""
     row: Int64s
     late: NDArray[np.bool_]
     joinable: NDArray[np.bool_]

@@ -20,7 +20,7 @@ from recalljoin.errors import InvalidSetting, StateVersionError
 if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
 
-VERSION = 1
+VERSION = 2
 """Layout of snapshots written now; the only one that is read."""
 _VERSION_KEY = b"recalljoin.state.version"
 
@@ -200,12 +200,11 @@ def _restore_kept(pipeline: Pipeline, table: pa.Table, new_codes: dict[int, Int6
     windows = pipeline.operator.windows
     ts, now = columns["ts"], columns["now"]
     sequence = Sequence(
-        columns["stream"], ts, now, columns["base"], columns["row"], ts < now, columns["joinable"],
-        codes,
+        columns["stream"], ts, now, columns["base"], columns["base"], columns["row"], ts < now,
+        columns["joinable"], codes,
     )  # fmt: skip
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
     cells = windows.remember(sequence, columns["order"])
-    pipeline.operator.expect_base(sequence.base)
     windows.values[:, cells] = values
 
 

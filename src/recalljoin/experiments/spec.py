@@ -99,9 +99,7 @@ class RunSpec:
         """How long it takes on one core, roughly."""
         tuples = self.data.minutes * _TUPLES_PER_MINUTE[self.data.kind]
         adaptations = self.data.minutes * 60_000 / float(str(self.setup.interval or 1000))
-        fine = self.setup.policy == "slack" and float(str(self.setup.granularity or 10)) < 10
-        spent = adaptations * (7e-3 if fine else 1e-3)
-        return _START + tuples * _MICROSECONDS[self.data.kind] * 1e-6 + spent
+        return _START + tuples * _MICROSECONDS[self.data.kind] * 1e-6 + adaptations * 1e-3
 
     def to_json(self) -> dict[str, Any]:
         """As text and numbers."""

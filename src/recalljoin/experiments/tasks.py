@@ -180,7 +180,7 @@ class Task:
         engine = EngineSettings(
             arrival="tick",
             rows=False,
-            granularity=settings.granularity,
+            slack=True,
             retention=max(settings.period, *settings.windows),
         )
         grid = make_grid(query, setup.cells)

@@ -84,7 +84,6 @@ def run_adaptive(
         with tuples that come even later. By default as long as the period: recall is then
         measured well even where delays are longer than windows.
     """
-    with_slack = slack or policy.uses_slack
     if retention is None:
         retention = max(settings.period, *settings.windows)
     pipeline = Pipeline(
@@ -92,7 +91,7 @@ def run_adaptive(
         EngineSettings(
             arrival=arrival,
             rows=False,
-            granularity=settings.granularity if with_slack else 0,
+            slack=slack or policy.uses_slack,
             retention=retention,
         ),
     )
@@ -165,7 +164,7 @@ def run_replay(
         As in :func:`run_adaptive`.
     """
     log = _Log()
-    latency = LatencyMeter(settings.granularity)
+    latency = LatencyMeter()
     points: list[tuple[int, int, int, int]] = []
     estimated: list[float | None] = []
     took: list[float] = []
@@ -195,7 +194,7 @@ def run_replay(
         if len(points) < len(ends):
             points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
             estimated.append(expected)
-            policy.observe(source.profile(step, begin, end, granularity=settings.granularity))
+            policy.observe(source.profile(step, begin, end, granularity=settings.g))
             asked = time.perf_counter()
             policy.adapt()
             took.append(time.perf_counter() - asked)

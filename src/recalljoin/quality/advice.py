@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.arrived import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
@@ -137,14 +138,13 @@ class _Sample:
         self.behind = known - arrivals.ts
 
     def advise(self, settings: PolicySettings) -> Advice:
-        g = settings.granularity
-        slack = self._count(g=g)
+        slack = self._count(slack=True)
         total = int(slack.sum())
         if not total:
             message = "the sample holds no result, so nothing can be said about recall"
             raise InvalidSetting(message)
-        curve = _in_ms(np.arange(len(slack)) * g, np.cumsum(slack) / total, self.query.unit)
-        watermark = self._watermark_curve(settings.recall, total, g)
+        curve = _in_ms(ENOUGH[: len(slack)], np.cumsum(slack) / total, self.query.unit)
+        watermark = self._watermark_curve(settings.recall, total)
         k, delay = curve.needed(settings.recall), watermark.needed(settings.recall)
         assert k is not None, "the largest slack produces everything"
         assert delay is not None, "the largest delay drops nothing"
@@ -153,24 +153,24 @@ class _Sample:
             settings.recall, k, delay, largest, len(self.arrivals), total, curve, watermark
         )
 
-    def _count(self, kept: NDArray[np.bool_] | None = None, *, g: int = 0) -> Int64s:
-        """All results of the tuples kept, by required slack if ``g`` is given."""
-        pipeline = Pipeline(self.query, EngineSettings(rows=False, lost=False, granularity=g))
+    def _count(self, kept: NDArray[np.bool_] | None = None, *, slack: bool = False) -> Int64s:
+        """All results of the tuples kept, if asked for by required slack."""
+        pipeline = Pipeline(self.query, EngineSettings(rows=False, lost=False, slack=slack))
         arrivals = self.arrivals if kept is None else _only(self.arrivals, kept)
         drain(pipeline.push(arrivals, k=MAX_TIME))
         _, step = drain(pipeline.flush())
-        return step.slack[0] if g else np.array([step.n_join.sum()])
+        return step.slack[0] if slack else np.array([step.n_join.sum()])
 
-    def _watermark_curve(self, recall: float, total: int, g: int) -> RecallCurve:
-        """Recall of delays in steps of g; for some recalls, the smallest that reaches it."""
+    def _watermark_curve(self, recall: float, total: int) -> RecallCurve:
+        """Recall of some delays of ENOUGH; for some recalls, the smallest that reaches it."""
         found: dict[int, float] = {}
 
-        def recall_of(steps: int) -> float:
-            if steps not in found:
-                found[steps] = int(self._count(self.behind < steps * g).sum()) / total
-            return found[steps]
+        def recall_of(place: int) -> float:
+            if place not in found:
+                found[place] = int(self._count(self.behind < ENOUGH[place]).sum()) / total
+            return found[place]
 
-        all_of_it = int(self.behind.max(initial=0)) // g + 1
+        all_of_it = int(np.searchsorted(ENOUGH, self.behind.max(initial=0), side="right"))
         for wanted in sorted({*RECALLS, recall}):
             too_few, enough = -1, all_of_it
             # With more delay more rows are kept, and no result disappears.
@@ -181,8 +181,9 @@ class _Sample:
                 else:
                     too_few = middle
             recall_of(enough)
-        steps = np.array(sorted(found), dtype=np.int64)
-        return _in_ms(steps * g, np.array([found[n] for n in steps.tolist()]), self.query.unit)
+        places = sorted(found)
+        recalls = np.array([found[place] for place in places])
+        return _in_ms(ENOUGH[places], recalls, self.query.unit)
 
 
 def _only(arrivals: Arrivals, kept: NDArray[np.bool_]) -> Arrivals:

@@ -123,7 +123,7 @@ class PercentileSlack(_Baseline):
         share = settings.recall if percentile is None else percentile
         check_options({f"`percentile` must be in (0, 1], got {share!r}": not 0 < share <= 1})
         self.percentile = share
-        self.granularity = settings.granularity
+        self.g = settings.g
         n_intervals = -(-settings.period // settings.interval)
         self.recent: deque[Int64s] = deque(maxlen=n_intervals)
 
@@ -138,7 +138,7 @@ class PercentileSlack(_Baseline):
             total[:, : part.shape[1]] += part
         arrived = total.cumsum(axis=1)
         enough = arrived >= self.percentile * arrived[:, -1:]
-        self.k = int(enough.argmax(axis=1).max()) * self.granularity
+        self.k = int(enough.argmax(axis=1).max()) * self.g
         return self.k
 
     def snapshot(self) -> State:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.slack_bins import ENOUGH
 
 if TYPE_CHECKING:
     from recalljoin.engine import Step
@@ -30,16 +31,9 @@ class Latency(NamedTuple):
 
 
 class LatencyMeter:
-    """Collects latencies of results.
+    """Collects latencies of results, as precise as the bins of required slack."""
 
-    Parameters
-    ----------
-    granularity
-        g, width of the bins of required slack and precision of the latencies.
-    """
-
-    def __init__(self, granularity: int) -> None:
-        self.granularity = granularity
+    def __init__(self) -> None:
         self._values: list[Float64s] = []
         self._weights: list[Float64s] = []
 
@@ -71,12 +65,13 @@ class LatencyMeter:
         if n_early:
             self._add(waited[early], n[early] * (n_early / n[early].sum()))
         if n_rest:
-            bins = step.slack[0, 1:]
+            (used,) = np.nonzero(step.slack[0, 1:])
             slack = np.where(early, 0, base - np.where(early, base, ts))
             in_force = float(((waited + slack) * n).sum() / n.sum())
-            middle = (np.arange(len(bins)) + 0.5) * self.granularity
-            some = bins > 0
-            self._add(np.maximum(0.0, in_force - middle[some]), bins[some].astype(np.float64))
+            # A bin holds the slacks from the K of the bin before it to before its own K.
+            middle = 0.5 * ENOUGH[used] + 0.5 * (ENOUGH[used + 1] - 1)
+            weights = step.slack[0, used + 1].astype(np.float64)
+            self._add(np.maximum(0.0, in_force - middle), weights)
 
     def _add(self, values: Float64s, weights: Float64s) -> None:
         self._values.append(values)

@@ -23,7 +23,7 @@ nearly all losses have come to light."""
 
 
 class Needs:
-    """Needs of all stretches of one length, in steps of g.
+    """Needs of all stretches of one length, each a K.
 
     Parameters
     ----------

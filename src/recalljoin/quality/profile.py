@@ -64,7 +64,7 @@ class Profile:
     """
 
     granularity: int
-    """g: width of a step of coarse delay and of a bin of slack."""
+    """g: width of a step of coarse delay."""
     bucket: int
     """Width of the buckets results are counted in by their time; 1 is exact."""
     delays: Int64s
@@ -98,7 +98,7 @@ class Profile:
     beyond: Tally
     """Late tuples beyond the retention horizon, whose losses are unknown, by their time."""
     slack: Int64s
-    """``[produced or lost, bin]`` of required slack: bin 0 below zero, then 1 + slack // g."""
+    """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
     join_time: int
     base_time: int
 
@@ -256,7 +256,7 @@ def profile_of(
     arrived
         The tuples that arrived in the step, in order of arrival.
     granularity
-        g, as in the step's slack histogram if it has one.
+        g, width of a step of coarse delay.
     before
         Local times of all streams before the step; its length tells the number of streams.
     bucket

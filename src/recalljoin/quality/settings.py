@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recalljoin.errors import InvalidTarget
 from recalljoin.query import Quality
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import NANOSECONDS_PER, in_unit, nanoseconds
 from recalljoin.query.quality import bind_quality
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ class PolicySettings:
     interval
         L, after which K is chosen anew.
     granularity
-        g, the step in which K is chosen.
+        g, of which K is a multiple; None for any K.
+    usual_granularity
+        g where none is set, for policies that must have one: the paper's, and ``percentile``. It is
+        10 ms, or one unit of time if that is longer.
     basic_window
         b, length of the pieces that the paper's model cuts windows into. Larger is more
         careful: it expects less of tuples that come late.
@@ -46,7 +49,8 @@ class PolicySettings:
     recall: float = 0.95
     period: int = 60_000
     interval: int = 1_000
-    granularity: int = 10
+    granularity: int | None = None
+    usual_granularity: int = 10
     basic_window: int = 10
     max_wait: int | None = None
 
@@ -60,8 +64,8 @@ class PolicySettings:
             faults.append(f"`windows` must not be negative, got {self.windows!r}")
         faults.extend(
             f"`{name}` must be longer than 0, got {getattr(self, name)!r}"
-            for name in ("period", "interval", "granularity", "basic_window")
-            if getattr(self, name) <= 0
+            for name in ("period", "interval", "granularity", "usual_granularity", "basic_window")
+            if getattr(self, name) is not None and getattr(self, name) <= 0
         )
         if self.interval > self.period:
             faults.append(
@@ -80,6 +84,11 @@ class PolicySettings:
         if faults:
             raise InvalidTarget(faults)
 
+    @property
+    def g(self) -> int:
+        """Step of policies that try one K after the other, and of the delays they are told."""
+        return self.usual_granularity if self.granularity is None else self.granularity
+
     @classmethod
     def of(cls, query: BoundQuery) -> PolicySettings:
         """The settings a query asks for; the defaults of :class:`Quality` where it asks nothing."""
@@ -96,6 +105,7 @@ class PolicySettings:
             period=quality.period,
             interval=quality.interval,
             granularity=quality.granularity,
+            usual_granularity=max(1, in_unit(nanoseconds("10 ms", name="g"), query.unit)),
             basic_window=quality.basic_window,
             max_wait=quality.max_wait,
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
@@ -54,7 +54,7 @@ class RequiredSlack:
     Parameters
     ----------
     settings
-        Γ, P and g.
+        Γ and P; g, if K is to be a multiple of it.
     share
         Share of the stretches, a sixth of a period each, that K must have been enough for.
         Larger waits longer, misses the target less often.
@@ -79,8 +79,7 @@ class RequiredSlack:
         self.share = share
         self.k = 0
         self.slack = SlackByTime(
-            width=slot_width(settings.period, settings.granularity),
-            granularity=settings.granularity,
+            width=slot_width(settings.period),
             # A period that ended OPEN slots ago is still all there, even after a long interval.
             n_slots=2 * SLOTS_PER_PERIOD + OPEN,
         )
@@ -97,8 +96,8 @@ class RequiredSlack:
         """Recall K would have had over the last period."""
         if self._forecast is None:
             return None
-        place = int(np.searchsorted(self._forecast.k, self.k))
-        return float(self._forecast.recall[min(place, len(self._forecast.recall) - 1)])
+        place = int(np.searchsorted(self._forecast.k, self.k, side="right")) - 1
+        return float(self._forecast.recall[place])
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -107,18 +106,22 @@ class RequiredSlack:
 
     def adapt(self) -> int:
         """Choose K; without any result there is nothing to go by, and it stays as it is."""
-        g = self.settings.granularity
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
         self._forecast = self.slack.forecast() or self._forecast
-        steps = self._choose()
-        if steps is not None:
-            self.k = steps * g
+        chosen = self._choose()
+        if chosen is not None:
+            self.k = self._rounded(chosen)
         largest = self.latest_delays.largest
         if largest is not None:
             # No result needs more slack than its latest member has delay.
-            self.k = min(self.k, (largest // g + 1) * g)
+            self.k = min(self.k, self._rounded(largest + 1))
         return self.k
+
+    def _rounded(self, k: int) -> int:
+        """Up to a multiple of g where one is set, and no larger than a slack can be."""
+        g = self.settings.granularity or 1
+        return min(-(-k // g) * g, MAX_TIME)
 
     def _choose(self) -> int | None:
         needs = self.stretches.known

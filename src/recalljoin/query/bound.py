@@ -70,7 +70,7 @@ class BoundQuality:
     recall: float
     period: int
     interval: int
-    granularity: int
+    granularity: int | None
     basic_window: int
     max_wait: int | None
 

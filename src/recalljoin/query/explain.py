@@ -89,10 +89,12 @@ def _quality(quality: BoundQuality | None, bound: BoundQuery) -> list[str]:
     if quality is None:
         return ["no target"]
     waiting = "no limit" if quality.max_wait is None else _duration(quality.max_wait, bound)
+    steps = ""
+    if quality.granularity is not None:
+        steps = f"in steps of {_duration(quality.granularity, bound)}, "
     return [
         f"recall of at least {quality.recall:g} over {_duration(quality.period, bound)}",
-        f"buffer size chosen every {_duration(quality.interval, bound)}, in steps of "
-        f"{_duration(quality.granularity, bound)}, basic window "
+        f"buffer size chosen every {_duration(quality.interval, bound)}, {steps}basic window "
         f"{_duration(quality.basic_window, bound)}",
         f"longest wait: {waiting}",
     ]

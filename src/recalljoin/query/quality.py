@@ -38,7 +38,9 @@ class Quality:
     interval
         The buffer size is chosen anew every ``interval`` (L). Shorter follows changes faster.
     granularity
-        Step in which buffer sizes are tried (g). At least one unit of the query's time.
+        Buffer sizes are multiples of it (g), which is at least one unit of the query's time. None:
+        buffer sizes follow what the results need, to within 0.8 % or one unit of time; policies
+        that try sizes one by one then do it in steps of 10 ms.
     basic_window
         Length of the pieces windows are modelled with (b). By default 10 ms, or the smallest
         window where that is shorter.
@@ -60,7 +62,7 @@ class Quality:
     recall: float = 0.95
     period: DurationLike = "1 minute"
     interval: DurationLike = "1 second"
-    granularity: DurationLike = "10 ms"
+    granularity: DurationLike | None = None
     basic_window: DurationLike | None = None
     max_wait: DurationLike | None = None
 
@@ -131,11 +133,13 @@ def bind_quality(
     def units(value: DurationLike, *, least: int = 0) -> int:
         return max(least, in_unit(nanoseconds(value, name="duration"), unit))
 
+    granularity = quality.granularity
+
     return BoundQuality(
         recall=float(quality.recall),
         period=units(quality.period),
         interval=units(quality.interval),
-        granularity=units(quality.granularity, least=1),
+        granularity=None if granularity is None else units(granularity, least=1),
         basic_window=max(1, in_unit(basic, unit)),
         max_wait=None if quality.max_wait is None else units(quality.max_wait),
     )

@@ -55,7 +55,7 @@ def join(
     recall: float | None = None,
     period: DurationLike = "1 minute",
     interval: DurationLike = "1 second",
-    granularity: DurationLike = "10 ms",
+    granularity: DurationLike | None = None,
     max_wait: DurationLike | None = None,
     functions: Functions | None = None,
     **run: Unpack[RunOptions],

@@ -151,10 +151,9 @@ def forecast_table(control_log: str) -> pa.Table:
     """The same as :func:`forecast`, without Spark."""
     slack: SlackByTime | None = None
     for report in _existing(control_log).reports_after(-1):
-        g = report.profile.granularity
-        width = slot_width(report.period, g)
-        if slack is None or (slack.width, slack.granularity) != (width, g):
-            slack = SlackByTime(width=width, granularity=g, n_slots=2 * SLOTS_PER_PERIOD)
+        width = slot_width(report.period)
+        if slack is None or slack.width != width:
+            slack = SlackByTime(width=width, n_slots=2 * SLOTS_PER_PERIOD)
         slack.observe(report.profile)
     found = None if slack is None else slack.forecast()
     if found is None:

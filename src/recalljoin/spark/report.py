@@ -8,6 +8,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.errors import StateVersionError
 from recalljoin.quality.profile import Profile
 from recalljoin.spark.hot import Heavy
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from recalljoin.query import TimeUnit
+
+LAYOUT = 2
+"""Form of the reports written now; the only one that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +82,26 @@ class Report:
     def to_json(self) -> str:
         """As text."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
-        return json.dumps({**content, "profile": self.profile.to_json()})
+        return json.dumps({**content, "profile": self.profile.to_json(), "layout": LAYOUT})
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """From :meth:`to_json`."""
+        """From :meth:`to_json`.
+
+        Raises
+        ------
+        StateVersionError
+            When another release has written it differently.
+        """
         content: dict[str, Any] = json.loads(text)
+        layout = content.pop("layout", 1)
+        if layout != LAYOUT:
+            message = (
+                f"the control log has reports of layout {layout}, this release reads layout "
+                f"{LAYOUT}; go on with the release that wrote them, or give the query a new "
+                "`control_log`, where K is learned anew"
+            )
+            raise StateVersionError(message)
         for name in ("streams", "local_times", "n_arrived", "refused"):
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])

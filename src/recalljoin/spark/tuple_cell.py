@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import Bodies, Store
 
-LAYOUT = 2
+LAYOUT = 3
 SMALLEST_SNAPSHOT = 1 << 20
 """Bytes of tuples that are always worth keeping before a new snapshot is written."""
 LARGEST_VALUE = 1 << 26

@@ -11,24 +11,9 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain
-from recalljoin.engine.counting import VECTOR, slack_bin
+from recalljoin.engine.counting import VECTOR
 from recalljoin.errors import TooManyResults
 from tests.unit.engine.inputs import bound, rows_of, run
-
-
-@pytest.mark.parametrize(
-    ("base", "ts", "g", "expected"),
-    [
-        (9, 10, 5, 0),  # negative slack
-        (10, 10, 5, 1),  # slack 0 is already too late for K = 0
-        (14, 10, 5, 1),
-        (15, 10, 5, 2),
-        (-(2**63), -(2**61), 5, 0),  # a base time that is not known yet
-        (2**61, -(2**61), 1, 1 + 2**62),
-    ],
-)
-def test_bins_of_the_required_slack(base: int, ts: int, g: int, expected: int) -> None:
-    assert slack_bin(base, ts, g) == expected
 
 
 def counted(
@@ -38,13 +23,13 @@ def counted(
     windows: tuple[int, ...] = (10, 10),
     k: int = 0,
     rows_too: bool = False,
-    g: int = 1,
+    slack: bool = True,
     retention: int | None = None,
 ) -> tuple[list[Step], Pipeline]:
     types = {"a": pa.int64(), "b": pa.int64()}
     query = bound(condition, windows=windows, types=types)
     rows = [(*row, 0)[:4] for row in rows]
-    settings = EngineSettings(rows=rows_too, granularity=g, retention=retention)
+    settings = EngineSettings(rows=rows_too, slack=slack, retention=retention)
     pipeline = Pipeline(query, settings)
     step = drain(pipeline.push(rows_of(query, rows), k=k))[1]
     return [step, drain(pipeline.flush())[1]], pipeline
@@ -150,7 +135,8 @@ def test_a_trigger_may_have_partners_of_more_slack_levels_than_fit_one_vector(sh
     n = 2 * VECTOR + 50
     rows: list[tuple[Any, ...]] = [(1, 500, 1, 0), (3, 450, 0, 0), (3, 450, 0, 1)]
     for i in range(n):
-        rows += [(s, 1000 + i, 8 + s, 8 + s) for s in (1, 2, 3)]
+        # More than the width of a bin apart.
+        rows += [(s, 1000 + int(500 * 1.012**i), 8 + s, 8 + s) for s in (1, 2, 3)]
         rows += [(2, 400 + i % 90, 1, i % 2)]
     steps = compared(*CONDITIONS[shape], rows, k=100_000)
     assert len(by_fate(steps)) > 2 * VECTOR
@@ -176,11 +162,13 @@ LATE = [*((s, 12, 1, 1) for s in range(1, 9)), (8, 11, 0, 0), (8, 13, 1, 1)]
 
 
 @pytest.mark.parametrize("condition", [STAR, CHAIN])
-@pytest.mark.parametrize("g", [0, 1])
-def test_as_many_results_as_64_bits_hold_are_counted_to_the_unit(condition: str, g: int) -> None:
-    steps, _ = counted(condition, crowd(500, [(8, 10, 0, 0)]), windows=(10,) * 8, g=g)
+@pytest.mark.parametrize("slack", [False, True])
+def test_as_many_results_as_64_bits_hold_are_counted_to_the_unit(
+    condition: str, slack: bool
+) -> None:
+    steps, _ = counted(condition, crowd(500, [(8, 10, 0, 0)]), windows=(10,) * 8, slack=slack)
     assert sum(step.n_produced for step in steps) == 500**7
-    steps, _ = counted(condition, crowd(500, LATE), windows=(10,) * 8, g=g)
+    steps, _ = counted(condition, crowd(500, LATE), windows=(10,) * 8, slack=slack)
     assert sum(step.n_lost for step in steps) == 500**7
 
 

@@ -10,6 +10,7 @@ import pytest
 from recalljoin.engine import EngineSettings, operator
 from recalljoin.engine.operator import _in_order_of_roots
 from recalljoin.engine.probe import Partials
+from recalljoin.engine.slack_bins import slack_bin
 from tests.unit.engine.inputs import bound, members, run
 
 
@@ -49,22 +50,22 @@ def test_where_the_join_sequence_is_cut_into_stretches_does_not_matter(stretch: 
     query = bound("s1.a = s2.a", windows=(7, 9))
     drawn = np.random.default_rng(5).integers((1, -9, 0), (3, 2, 3), (300, 3)).tolist()
     rows = [(s, n + delay, a) for n, (s, delay, a) in enumerate(drawn)]
-    settings = EngineSettings(granularity=2)
+    settings = EngineSettings(slack=True)
     expected, wanted = run(query, rows, k=2, settings=settings)
     with mock.patch.object(operator, "STRETCH", stretch):
         results, steps = run(query, rows, k=2, settings=settings)
     assert results == expected
     for step, other in zip(steps, wanted, strict=True):
         assert step.n_join.tolist() == other.n_join.tolist()
-        n = min(step.slack.shape[1], other.slack.shape[1])
-        assert step.slack[:, :n].tolist() == other.slack[:, :n].tolist()
-        assert step.slack.sum() == other.slack.sum() == step.slack[:, :n].sum()
+        assert step.slack.tolist() == other.slack.tolist()
 
 
-def test_slacks_beyond_the_last_bin_are_counted_in_it() -> None:
+@pytest.mark.parametrize("rows_too", [False, True])
+def test_a_histogram_ends_with_the_largest_slack_in_it(rows_too: bool) -> None:
     query = bound("s1.a = s2.a", windows=(2**40, 2**40))
     rows = [(1, 0, 0), (2, 0, 0), (1, 2**39, 1), (2, 2**39, 1), (1, 5, 0), (1, 2**39 + 1, 1)]
-    _, steps = run(query, rows, settings=EngineSettings(granularity=1, rows=False))
-    histogram = sum(step.slack[1][-1] for step in steps)
-    assert steps[0].slack.shape[1] == operator.MAX_BINS
-    assert histogram == 1
+    _, (step, last) = run(query, rows, settings=EngineSettings(slack=True, rows=rows_too))
+    assert step.slack[1, -1] == 1
+    assert step.slack.shape[1] - 1 == slack_bin(2**39, 5)
+    # What was told once is not told again.
+    assert last.slack[1].sum() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
+from recalljoin.engine.slack_bins import ENOUGH, N_BINS
 from recalljoin.errors import InvalidSetting
 from tests.unit.engine.inputs import bound, members, rows_of, run
 
@@ -17,7 +19,6 @@ from tests.unit.engine.inputs import bound, members, rows_of, run
     ("given", "message"),
     [
         ({"arrival": "batch"}, "`arrival` must be 'tuple' or 'tick', got 'batch'"),
-        ({"granularity": -1}, "`granularity` must be between 0 and 2**61, got -1"),
         ({"retention": -1}, "`retention` must be between 0 and 2**61, got -1"),
         ({"retention": 2**61 + 1}, f"`retention` must be between 0 and 2**61, got {2**61 + 1}"),
     ],
@@ -153,3 +154,32 @@ def test_only_columns_that_somebody_reads_are_kept() -> None:
     assert [payload.schema.names for payload in checking.payloads] == [["x"], ["x"]]
     projecting = Pipeline(bound("s1.a = s2.a", types=types, select="s1.long"))
     assert [payload.schema.names for payload in projecting.payloads] == [["long"], []]
+
+
+@pytest.mark.parametrize("k", [0, 4000])
+@pytest.mark.parametrize("rows_too", [False, True])
+@pytest.mark.parametrize("cuts", [[], range(7, 4000, 7)])
+def test_results_lost_per_tuple_needed_more_slack_than_there_was(
+    k: int, rows_too: bool, cuts: list[int]
+) -> None:
+    # Times of s1 are whole tens of seconds, some of them 20 s late; s2 lags behind by 22 s.
+    # A late tuple waits in its buffer for up to ten seconds, until s1 goes on, and s2 lets the
+    # join pass it meanwhile. By the base time of its arrival, which is that of s2, results lost
+    # with it would be said to need a negative slack, and K would never rise.
+    rng = np.random.default_rng(3)
+    rows = []
+    for now in range(20_000, 220_000, 100):
+        late = 20_000 * int(rng.random() < 0.2)
+        rows.append((1, now // 10_000 * 10_000 - late, int(rng.integers(5))))
+        rows.append((2, now - 22_000, int(rng.integers(5))))
+    query = bound("s1.a = s2.a", windows=(3000, 3000))
+    pipeline = Pipeline(query, EngineSettings(slack=True, rows=rows_too, retention=30_000))
+    arrivals = rows_of(query, rows)
+    lost = np.zeros(N_BINS, dtype=np.int64)
+    n_below = 0
+    for begin, end in pairwise([0, *cuts, len(rows)]):
+        _, step = drain(pipeline.push(arrivals.slice(begin, end), k=k))
+        lost[: step.slack.shape[1]] += step.slack[1]
+        n_below += int(step.n_join[step.late & (step.base < step.ts + k)].sum())
+    assert n_below > 0
+    assert lost[k < ENOUGH].sum() == lost.sum() >= n_below

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain, restore, snapshot
+from recalljoin.engine.slack_bins import slack_bin
 from recalljoin.errors import InvalidSetting, StateVersionError
 from tests.unit.engine.inputs import bound, rows_of
 
@@ -31,7 +32,7 @@ ROWS = [(1, 0, 1), (2, 1, 1), (1, 20, 1), (2, 20, 2), (1, 3, 2), (1, 22, 2), (2,
 def test_a_snapshot_is_arrow_with_a_version() -> None:
     content = snapshot(pushed(bound(), ROWS))
     outer = pa.ipc.open_stream(content).read_all()
-    assert outer.schema.metadata[b"recalljoin.state.version"] == b"1"
+    assert outer.schema.metadata[b"recalljoin.state.version"] == b"2"
     assert outer.column_names == ["part", "content"]
 
 
@@ -75,7 +76,7 @@ def test_an_unknown_version_is_refused_with_both_named() -> None:
     with pytest.raises(StateVersionError) as caught:
         restore(query, content)
     assert str(caught.value) == (
-        "the snapshot has layout version 7, this release reads version 1; "
+        "the snapshot has layout version 7, this release reads version 2; "
         "restore it with the release that wrote it, or start anew"
     )
 
@@ -139,7 +140,7 @@ def test_a_snapshot_without_columns_that_are_now_asked_for_is_refused() -> None:
         EngineSettings(arrival="tick"),
         EngineSettings(rows=False),
         EngineSettings(lost=False),
-        EngineSettings(granularity=5),
+        EngineSettings(slack=True),
         EngineSettings(retention=3),
     ],
 )
@@ -164,7 +165,7 @@ def test_slacks_of_members_received_before_the_snapshot_are_counted_in_full(
     # s2:5 comes when the base time is at 101, and passes at once, long before s1:30, which waits:
     # their result needs a slack of 101 - 30.
     query = bound(windows=(50, 50))
-    settings = EngineSettings(granularity=10)
+    settings = EngineSettings(slack=True)
     rows = [
         *[(1, 0, 0), (2, 0, 0), (2, 10, 0), (1, 10, 0), (1, 30, 0), (1, 120, 0)],
         *[(2, 100, 0), (2, 101, 0), (2, 5, 0), (2, 102, 0), (1, 130, 0)],
@@ -178,7 +179,7 @@ def test_slacks_of_members_received_before_the_snapshot_are_counted_in_full(
         if rewritten:
             pipeline = restore(query, snapshot(pipeline), settings)
     steps.append(drain(pipeline.flush())[1])
-    assert histogram(steps)[0, 1 + 71 // 10] == 1
+    assert histogram(steps)[0, slack_bin(101, 30)] == 1
 
 
 def test_null_keys_in_a_restored_window_do_not_disturb_the_sweep_of_keys() -> None:
@@ -230,6 +231,6 @@ def test_payload_and_numbers_go_on_where_they_were() -> None:
 
 def test_settings_made_anew_with_the_same_values_are_the_same() -> None:
     query = bound()
-    settings = EngineSettings(granularity=3, retention=9)
+    settings = EngineSettings(slack=True, retention=9)
     content = snapshot(pushed(query, ROWS, settings))
     restore(query, content, replace(settings))

@@ -47,6 +47,7 @@ def take_in(
         ts=ts,
         now=seen,
         base=np.full(n, -(2**62)),
+        lost_base=np.full(n, -(2**62)),
         row=np.arange(n),
         late=ts < seen,
         joinable=np.full(n, joinable),

@@ -33,7 +33,7 @@ def bound_and_arrivals(dataset: Synthetic) -> tuple[BoundQuery, Arrivals]:
 def a_run_of_profiles(k: int = 100) -> tuple[Profile, ...]:
     """The first 15 seconds of three streams, second by second."""
     bound, arrivals = bound_and_arrivals(make_syn_x3(seed=5, duration=15_000))
-    pipeline = Pipeline(bound, EngineSettings(rows=False, granularity=10))
+    pipeline = Pipeline(bound, EngineSettings(rows=False, slack=True))
     arrived, clocks = follow_tuples(arrivals.stream, arrivals.ts, before=no_clocks(3))
     profiles = []
     before = no_clocks(3)

@@ -11,7 +11,7 @@ from recalljoin.quality import PolicySettings, make_policy, run_adaptive
 from recalljoin.quality.latency import LatencyMeter
 from recalljoin.query import BoundQuery, Query, Stream
 
-G = 10
+PRECISION = 10
 
 
 def dense_streams(seed: int, *, seconds: int = 6) -> dict[str, pa.Table]:
@@ -53,22 +53,22 @@ def test_latencies_are_those_of_the_last_members(k: int) -> None:
     query = bound(tables)
     arrivals = arrivals_of(query, tables)
     exact = np.array(exact_latencies(query, arrivals, k))
-    settings = PolicySettings(windows=(300, 300), period=1000, granularity=G)
+    settings = PolicySettings(windows=(300, 300), period=1000)
     record = run_adaptive(
         query, arrivals, make_policy("fixed", settings, k=k), settings, clock=arrivals.arrival
     )
     assert record.latency is not None
-    assert record.latency.mean == pytest.approx(exact.mean(), abs=G)
+    assert record.latency.mean == pytest.approx(exact.mean(), abs=PRECISION)
     for name, share in (("p50", 50), ("p95", 95), ("p99", 99)):
         measured = getattr(record.latency, name)
-        assert measured == pytest.approx(np.percentile(exact, share), abs=2 * G)
+        assert measured == pytest.approx(np.percentile(exact, share), abs=2 * PRECISION)
 
 
 def test_without_the_slack_histogram_they_count_from_the_trigger() -> None:
     tables = dense_streams(7)
     query = bound(tables)
     arrivals = arrivals_of(query, tables)
-    settings = PolicySettings(windows=(300, 300), period=1000, granularity=G)
+    settings = PolicySettings(windows=(300, 300), period=1000)
     exact = np.mean(exact_latencies(query, arrivals, 150))
 
     def mean(*, slack: bool) -> float:
@@ -85,4 +85,4 @@ def test_without_the_slack_histogram_they_count_from_the_trigger() -> None:
 
 
 def test_without_results_there_is_no_latency() -> None:
-    assert LatencyMeter(G).latency() is None
+    assert LatencyMeter().latency() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from recalljoin.engine.slack_bins import slack_bin
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.slack_by_time import SlackByTime
 from tests.unit.quality.intervals import interval
@@ -13,7 +14,7 @@ class Run:
     """Slots of 100 one after another, and the needs of stretches of two of them."""
 
     def __init__(self, memory: int = 1000) -> None:
-        self.slack = SlackByTime(width=100, granularity=10, n_slots=OPEN + 10)
+        self.slack = SlackByTime(width=100, n_slots=OPEN + 10)
         self.needs = Needs(recall=0.9, length=2, memory=memory)
         self.end = 0
 
@@ -45,9 +46,11 @@ def test_losses_that_come_to_light_raise_needs_of_the_past() -> None:
     for _ in range(5):
         run.slot(1)
     assert run.needs.known.tolist() == [1, 1, 1, 1]
-    # 50 results of the second and third slot, for which K = 25 would have been enough.
-    run.slot(1, [0] * 35 + [50])
-    assert run.needs.known.tolist() == [1, 35, 35, 1, 1]
+    # The base time goes from 499 to 599 meanwhile: 50 results of the third slot, which would have
+    # needed K = 340.
+    needed = slack_bin(339, 0)
+    run.slot(1, [0] * needed + [50])
+    assert run.needs.known.tolist() == [1, 340, 340, 1, 1]
 
 
 def test_old_needs_stay_until_the_memory_is_full() -> None:

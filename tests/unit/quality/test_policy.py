@@ -102,7 +102,7 @@ def test_the_recall_that_max_wait_costs_is_reported() -> None:
     cut, free = policy.estimated_recall, policy.policy.estimated_recall
     assert cut is not None
     assert free is not None
-    assert cut == forecast.recall[15] < free
+    assert cut == forecast.recall[150] < free
 
 
 def test_without_a_forecast_the_cost_of_max_wait_is_not_known() -> None:

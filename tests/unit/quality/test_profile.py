@@ -111,7 +111,7 @@ def test_an_empty_profile_changes_nothing() -> None:
 @pytest.mark.parametrize("k", [0, 100])
 def test_the_sum_over_time_is_the_profile_of_the_whole(k: int) -> None:
     bound, arrivals = bound_and_arrivals(make_syn_x3(seed=5, duration=15_000))
-    pipeline = Pipeline(bound, EngineSettings(rows=False, granularity=10))
+    pipeline = Pipeline(bound, EngineSettings(rows=False, slack=True))
     arrived, _ = follow_tuples(arrivals.stream, arrivals.ts, before=no_clocks(3))
     _, step = drain(pipeline.push(arrivals, k=k))
     whole = profile_of(step, arrived, granularity=10, before=no_clocks(3))

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
-from recalljoin.query import Functions, Query, Stream, explain, parse_query
+from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 from recalljoin.query.render import render
 
 SCHEMA = pa.schema(
@@ -20,6 +22,15 @@ SCHEMA = pa.schema(
         "z": pa.timestamp("ms", "UTC"),
     }
 )
+
+
+def test_steps_of_the_buffer_size_are_told_where_they_are_set() -> None:
+    query = replace(
+        parse_query("SELECT * FROM a [1 SEC], b [1 SEC] WHERE a.i = b.i"),
+        quality=Quality(granularity="20 ms"),
+    )
+    told = explain(query.bind({"a": SCHEMA, "b": SCHEMA}))
+    assert "buffer size chosen every 1 s, in steps of 20 ms, basic window 10 ms" in told
 
 
 def test_an_explanation_tells_all_there_is_to_know() -> None:
@@ -50,7 +61,7 @@ def test_an_explanation_tells_all_there_is_to_know() -> None:
         "  upper(p.s) = upper(p.s)  (string)\n"
         "quality\n"
         "  recall of at least 0.99 over 2 min\n"
-        "  buffer size chosen every 500 ms, in steps of 10 ms, basic window 10 ms\n"
+        "  buffer size chosen every 500 ms, basic window 10 ms\n"
         "  longest wait: 10 s\n"
         "times are counted in us"
     )

@@ -89,7 +89,7 @@ def bound(quality: Quality, unit: TimeUnit, *windows: int) -> BoundQuality | lis
 
 def test_the_paper_s_settings_are_the_default() -> None:
     assert bound(Quality(), "ms") == BoundQuality(
-        recall=0.95, period=60_000, interval=1000, granularity=10, basic_window=10, max_wait=None
+        recall=0.95, period=60_000, interval=1000, granularity=None, basic_window=10, max_wait=None
     )
 
 
@@ -106,7 +106,7 @@ def test_durations_are_counted_in_the_unit_of_the_query() -> None:
 
 
 def test_steps_are_at_least_one_unit() -> None:
-    found = bound(Quality(), "s")
+    found = bound(Quality(granularity="10 ms"), "s")
     assert found == BoundQuality(
         recall=0.95, period=60, interval=1, granularity=1, basic_window=1, max_wait=None
     )

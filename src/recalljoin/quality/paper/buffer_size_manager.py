@@ -59,7 +59,7 @@ class BufferSizeManager:
         """γ(L, k*) as of the last adaptation."""
         if self._recall is None:
             return None
-        place = min(self.k // self.settings.granularity, len(self._recall) - 1)
+        place = min(self.k // self.settings.g, len(self._recall) - 1)
         return min(1.0, float(self._recall[place]))
 
     def observe(self, profile: Profile) -> None:
@@ -93,14 +93,14 @@ class BufferSizeManager:
         self.instant_requirement = self.monitor.instant_requirement(self.settings.recall)
         suffices = self._recall >= self.instant_requirement
         suffices[-1] = True
-        self.k = int(suffices.argmax()) * self.settings.granularity
+        self.k = int(suffices.argmax()) * self.settings.g
         return self.k
 
     def forecast(self) -> Forecast | None:
         """γ(L, K) as of the last adaptation."""
         if self._recall is None:
             return None
-        k = np.arange(len(self._recall)) * self.settings.granularity
+        k = np.arange(len(self._recall)) * self.settings.g
         return Forecast(k, self._recall.clip(0.0, 1.0))
 
     def snapshot(self) -> State:
@@ -130,7 +130,7 @@ def _model(
         k_sync=k_sync,
         window=window,
         basic_window=settings.basic_window,
-        granularity=settings.granularity,
+        granularity=settings.g,
         n_k=n_k,
     )
 
