@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from benchmarks.choosing_k import recording
+from benchmarks.choosing_k_data import recording
 from benchmarks.engine import prepare
 from recalljoin.experiments.charts import COLOURS
 from recalljoin.quality import PolicySettings, make_policy, run_adaptive
@@ -29,13 +29,13 @@ QUERY = "SELECT count(*) FROM a [2 SEC], b [2 SEC] WHERE a.x = b.x WITH RECALL 0
 
 def needs_figure() -> Figure:
     """What stretches and periods of the three-stream data needed, and the K chosen."""
-    query, arrivals, truth = recording("x3", 0)
+    made = recording("x3", 0)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots(2, 1, sharex=True)
     for axis, recall in zip(axes, (0.95, 0.99), strict=True):
         settings = PolicySettings(windows=(5000,) * 3, recall=recall)
         policy = RequiredSlack(settings, memory=100)
-        record = run_adaptive(query, arrivals, policy, settings, truth=truth)
+        record = run_adaptive(made.query, made.arrivals, policy, settings, truth=made.truth)
         for needs, length, colour, name in (
             (policy.stretches.known, STRETCH, GREY, "needed by 10 s"),
             (policy.periods.known, 60, BLUE, "needed by 1 min"),
