@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -14,24 +15,25 @@ pytest.importorskip("matplotlib", reason="experiments have charts")
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.cli.experiment import NAMES, announced, estimate
-from recalljoin.datasets import make_syn_x4
+from recalljoin.datasets import PUBLIC, make_syn_x4
 from recalljoin.experiments import scale as scales
 from recalljoin.experiments.baselines import OWN_DRAW
 from recalljoin.experiments.catalogue import EXPERIMENTS, claims_of, page_of, rows_of, specs_of
 from recalljoin.experiments.page import as_html
+from recalljoin.experiments.recorded import RecordedSpec
 from recalljoin.experiments.report import write_docs, write_page
 from recalljoin.experiments.run import Run
 from tests.experiments.runs import record_of
+from tests.public_files import write_recordings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from recalljoin.experiments.experiment import Runs
     from recalljoin.experiments.page import Page
     from recalljoin.experiments.scale import Scale
 
 QUICK = replace(scales.quick(), jump=1 / 3)
 """The jumps as long as the recording that is run instead."""
+EVERY_RECORDING = tuple(RecordedSpec(name, Path("not read")) for name in PUBLIC)
 
 
 def _runs(scale: Scale) -> Runs:
@@ -44,8 +46,14 @@ def _runs(scale: Scale) -> Runs:
 
 
 @pytest.fixture(scope="module")
-def page() -> Page:
-    return page_of(NAMES, QUICK, _runs(QUICK), code="abc123")
+def scale(tmp_path_factory: pytest.TempPathFactory) -> Scale:
+    folder = write_recordings(tmp_path_factory.mktemp("data"), seconds=5)
+    return replace(QUICK, recordings=tuple(RecordedSpec(name, folder) for name in PUBLIC))
+
+
+@pytest.fixture(scope="module")
+def page(scale: Scale) -> Page:
+    return page_of(NAMES, scale, _runs(scale), code="abc123")
 
 
 def test_the_command_knows_every_experiment() -> None:
@@ -54,13 +62,15 @@ def test_the_command_knows_every_experiment() -> None:
 
 def test_every_experiment_has_its_figure_or_table(page: Page) -> None:
     assert [section.name for section in page.sections] == ["beside-the-paper", *NAMES]
-    for section in page.sections:
-        assert section.svg is not None or section.table is not None
+    for section in page.whole():
+        assert section.svg is not None or section.table is not None or section.parts
         if section.svg is not None:
             assert section.png is not None
             assert section.png.startswith(b"\x89PNG")
-    without = {section.name for section in page.sections if section.svg is None}
-    assert without == {"beside-the-paper", "table2"}
+    without = {section.name for section in page.whole() if section.svg is None}
+    assert without == {"beside-the-paper", "table2", "recordings"}
+    recordings = page.sections[-1]
+    assert [part.name for part in recordings.parts] == [f"recording-{name}" for name in PUBLIC]
 
 
 def test_values_in_a_figure_keep_all_their_digits(page: Page) -> None:
@@ -80,7 +90,7 @@ def test_the_page_says_what_it_is_made_from(page: Page) -> None:
 
 
 def test_the_match_is_called_simulated_wherever_it_is_shown(page: Page) -> None:
-    for section in page.sections:
+    for section in page.whole():
         drawn = "" if section.svg is None else section.svg.decode()
         for match in re.finditer(r"soccer[^<,]*,?[^<]{0,12}", drawn):
             assert "simulated" in match[0]
@@ -130,20 +140,19 @@ def test_the_mean_slack_of_the_largest_delay_depends_on_the_draw_as_is_said(
 
 
 def test_runs_are_shared_between_experiments() -> None:
-    whole = specs_of(NAMES, scales.full())
-    assert (
-        len(whole)
-        == len(set(whole))
-        < sum(len(e.specs(scales.full())) for e in EXPERIMENTS.values())
-    )
+    full = replace(scales.full(), recordings=EVERY_RECORDING)
+    whole = specs_of(NAMES, full)
+    assert len(whole) == len(set(whole)) < sum(len(e.specs(full)) for e in EXPERIMENTS.values())
     assert estimate(whole) < 90 * 60
-    assert estimate(specs_of(NAMES, QUICK)) < 4 * 60
+    assert estimate(specs_of(NAMES, replace(QUICK, recordings=EVERY_RECORDING))) < 5 * 60
 
 
-def test_the_page_and_its_markdown_are_written_with_all_figures(page: Page, tmp_path: Path) -> None:
-    path = write_page(page, tmp_path / "out", rows_of(NAMES, QUICK, _runs(QUICK)))
+def test_the_page_and_its_markdown_are_written_with_all_figures(
+    page: Page, scale: Scale, tmp_path: Path
+) -> None:
+    path = write_page(page, tmp_path / "out", rows_of(NAMES, scale, _runs(scale)))
     write_docs(page, tmp_path / "results.md")
-    drawn = {section.name for section in page.sections if section.svg is not None}
+    drawn = {section.name for section in page.whole() if section.svg is not None}
     out = tmp_path / "out" / "figures"
     assert {file.stem for file in out.glob("*.svg")} == drawn
     assert {file.stem for file in out.glob("*.png")} == drawn

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.experiments.page import Page, Section, Table, as_html, as_markdown
-from recalljoin.experiments.report import write_report
+from recalljoin.experiments.report import write_page, write_report
 from recalljoin.experiments.run import Run
 from tests.experiments.runs import record_of
 
@@ -113,6 +113,33 @@ def test_a_run_can_be_scored_against_any_target() -> None:
     lowest = min(run.numbers["recall"])
     assert run.phi(lowest) == 1
     assert run.phi(lowest + 1e-9) < 1
+
+
+def test_of_a_run_the_beginning_can_be_left_out() -> None:
+    record = record_of("max")
+    late = Run.of(record).after(10 / 60)
+    counts = record.clock >= 10_000
+    assert 5 < len(late.numbers["k_ms"]) < len(record.k)
+    assert late.numbers["k_ms"] == record.k[counts].tolist()
+    assert late.numbers["recall"] == record.recall[counts].tolist()
+    assert late.mean_k == pytest.approx(record.k[counts].mean() / 1000)
+    assert late.mean_recall == pytest.approx(record.recall[counts].mean())
+    assert len(late.recall_over_time()[0]) == len(late.numbers["recall"])
+    early = Run.of(record).after(3 / 60)
+    assert early.numbers["recall"] == Run.of(record).numbers["recall"]
+    assert len(early.numbers["k_ms"]) == int((record.clock >= 3_000).sum())
+    assert Run.of(record).after(60).numbers["recall"] == []
+
+
+def test_sections_inside_a_section_have_their_own_heading_and_figure(tmp_path: Path) -> None:
+    inner = Section("inner", "Inside", ("More.",), b"<svg/>", b"png")
+    page = Page("Title", "", (), (Section("outer", "Outside", parts=(inner,)),))
+    html = write_page(page, tmp_path, [{"n": 1}]).read_text(encoding="utf-8")
+    assert '<h2 id="outer">Outside</h2>\n<h3 id="inner">Inside</h3>\n<p>More.</p>' in html
+    assert (tmp_path / "figures" / "inner.svg").read_bytes() == b"<svg/>"
+    assert (tmp_path / "figures" / "inner.png").read_bytes() == b"png"
+    text = as_markdown(page, figures="f")
+    assert text == "# Title\n\n## Outside\n\n### Inside\n\nMore.\n\n![Inside](f/inner.svg)\n"
 
 
 def test_a_page_is_written_as_markdown_with_figures_beside_it() -> None:

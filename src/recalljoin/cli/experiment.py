@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "fig6", "table2", "fig7", "fig8", "fig9", "fig10", "fig11",
-    "k-over-time", "frontier", "jump", "latency", "scale-out",
+    "k-over-time", "frontier", "jump", "latency", "scale-out", "recordings",
 )  # fmt: skip
 
 
@@ -37,6 +38,9 @@ NAMES = (
 )  # fmt: skip
 @click.option("--docs", metavar="FILE", help="Write the report as Markdown as well, such as "
               "docs/results.md; its figures go to a folder beside it.")  # fmt: skip
+@click.option("--recordings", metavar="DIR", type=click.Path(exists=True, file_okay=False),
+              help="Folder of the public recordings; by default the folder data in that named by "
+              "RECALLJOIN_SHARED. Recordings that are not there are left out.")  # fmt: skip
 @click.pass_context
 def experiment(ctx: click.Context, /, **given: Any) -> None:
     """Run experiments, the paper's (fig6 ... fig11, table2) and others, and write a report."""
@@ -50,16 +54,24 @@ def experiment(ctx: click.Context, /, **given: Any) -> None:
     require_spark()
     from recalljoin.experiments import scale as scales
     from recalljoin.experiments.catalogue import claims_of, page_of, rows_of, specs_of
+    from recalljoin.experiments.recorded import find_recordings, usual_folder
     from recalljoin.experiments.report import write_docs, write_page
     from recalljoin.experiments.runner import run_specs
     from recalljoin.experiments.spec import code_version
     from recalljoin.experiments.store import Store
 
     scale = scales.quick(seed) if given["quick"] else scales.full(seed)
+    if "recordings" in chosen:
+        folder = given["recordings"]
+        found, left_out = find_recordings(usual_folder() if folder is None else Path(folder))
+        scale = replace(scale, recordings=found, recordings_left_out=left_out)
+        if left_out:
+            click.echo(left_out)
     specs = specs_of(chosen, scale)
     store = Store(Path(out) / "runs", code_version())
     missing = [spec for spec in specs if store.load(spec) is None]
-    click.echo(announced(specs, missing))
+    if specs:
+        click.echo(announced(specs, missing))
     runs = {spec: run for spec in specs if (run := store.load(spec)) is not None}
     if missing:
         with (

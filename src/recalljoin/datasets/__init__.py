@@ -7,6 +7,7 @@ made independently of one another, with the query that belongs to them.
 from recalljoin.datasets.base import BlockDataset, Dataset
 from recalljoin.datasets.binance import read_binance
 from recalljoin.datasets.debs import read_match
+from recalljoin.datasets.public import PUBLIC, PublicRecording
 from recalljoin.datasets.recordings import ReadReport, Recording
 from recalljoin.datasets.soccer import Q_X2, SimulatedMatch
 from recalljoin.datasets.synthetic import (
@@ -20,11 +21,13 @@ from recalljoin.datasets.synthetic import (
 from recalljoin.datasets.umts import read_umts
 
 __all__ = [
+    "PUBLIC",
     "Q_X2",
     "Q_X3",
     "Q_X4",
     "BlockDataset",
     "Dataset",
+    "PublicRecording",
     "ReadReport",
     "Recording",
     "SimulatedMatch",

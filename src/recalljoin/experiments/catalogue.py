@@ -13,6 +13,7 @@ from recalljoin.experiments.changes import JUMP, K_OVER_TIME
 from recalljoin.experiments.frontier import FRONTIER, LATENCY
 from recalljoin.experiments.overhead import FIGURE_11
 from recalljoin.experiments.page import Page, Section, Table
+from recalljoin.experiments.recordings import RECORDINGS
 from recalljoin.experiments.scale_out import SCALE_OUT
 from recalljoin.experiments.sweeps import FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10
 
@@ -27,7 +28,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         FIGURE_6, TABLE_2, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_11,
-        K_OVER_TIME, FRONTIER, JUMP, LATENCY, SCALE_OUT,
+        K_OVER_TIME, FRONTIER, JUMP, LATENCY, SCALE_OUT, RECORDINGS,
     )
 }  # fmt: skip
 """By name, the paper's first."""
@@ -62,9 +63,10 @@ def page_of(names: Sequence[str], scale: Scale, runs: Runs, *, code: str) -> Pag
     sections += [EXPERIMENTS[name].section(scale, runs) for name in names]
     text = (
         "The experiments of Section VI of the paper and some of our own, run on Spark: streams are "
-        "generated, joined tuple by tuple under each policy, and scored against all true results. "
-        "The soccer match is simulated: the delays of the paper's recording are not public, and "
-        "the simulation was fitted to what the paper says of them.",
+        "generated or read from public recordings, joined under each policy, tuple by tuple unless "
+        "said otherwise, and scored against all true results. The soccer match is simulated: the "
+        "delays of the paper's recording are not public, and the simulation was fitted to what the "
+        "paper says of them.",
         f"Seed {scale.seed}; code {code}; Python {platform.python_version()}, Spark "
         f"{spark_version}, {os.cpu_count()} cores. Unless said otherwise P = 1 min, L = 1 s, "
         "g = b = 10 ms. Times and speeds are those of one run each, on a machine that may have had "

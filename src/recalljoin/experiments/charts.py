@@ -151,6 +151,7 @@ def over_time(
     target: float | None,
     marks: Sequence[float] = (),
     with_k: bool = True,
+    seconds: tuple[float, float] = (0.1, 10),
 ) -> Figure:
     """K and recall over time: a column for each recording, in it a line for each named run.
 
@@ -164,6 +165,8 @@ def over_time(
         Minutes at which something happens.
     with_k
         Show K above recall.
+    seconds
+        Smallest and largest power of ten that K is shown in.
     """
     rows = ["K (s)", "recall"] if with_k else ["recall"]
     grid = Grid(list(columns), rows, "time (min)")
@@ -183,7 +186,7 @@ def over_time(
             for mark in marks:
                 grid.at(row, column).axvline(mark, color="#999999", linestyle=":", linewidth=1)
         if with_k:
-            from_zero_in_powers(grid.at(0, column))
+            from_zero_in_powers(grid.at(0, column), *seconds)
         if target is not None:
             grid.at(-1, column).axhline(
                 target, color="#555555", linestyle="--", linewidth=0.9, label=f"Γ = {target:g}"
@@ -191,11 +194,14 @@ def over_time(
     return grid.done()
 
 
-def from_zero_in_powers(axes: Axes) -> None:
-    """K as a vertical axis that shows 0, and 0.1 s to tens of seconds in equal steps."""
-    axes.set_yscale("symlog", linthresh=0.1)
-    axes.set_yticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
-    axes.set_ylim(0, 40)
+def from_zero_in_powers(axes: Axes, smallest: float = 0.1, largest: float = 10) -> None:
+    """K as a vertical axis that shows 0, and some powers of ten in equal steps, in seconds."""
+    powers = [smallest]
+    while powers[-1] < largest / 2:
+        powers.append(10 * powers[-1])
+    axes.set_yscale("symlog", linthresh=smallest)
+    axes.set_yticks([0, *powers], ["0", *(f"{power:g}" for power in powers)])
+    axes.set_ylim(0, 4 * largest)
 
 
 def sweep(

@@ -6,6 +6,10 @@ import base64
 import re
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CSS = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff;
@@ -48,6 +52,8 @@ class Section:
         Numbers, if any.
     notes
         Said below figure and table, as a list.
+    parts
+        Sections of its own.
     """
 
     name: str
@@ -57,6 +63,13 @@ class Section:
     png: bytes | None = None
     table: Table | None = None
     notes: tuple[str, ...] = ()
+    parts: tuple[Section, ...] = ()
+
+    def whole(self) -> Iterator[Section]:
+        """Return this section and everything in it, in the order of the page."""
+        yield self
+        for part in self.parts:
+            yield from part.whole()
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,11 @@ class Page:
     label: str
     text: tuple[str, ...]
     sections: tuple[Section, ...]
+
+    def whole(self) -> Iterator[Section]:
+        """All sections, those inside others as well."""
+        for section in self.sections:
+            yield from section.whole()
 
 
 def as_html(page: Page) -> str:
@@ -101,8 +119,8 @@ def _html_words(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _html_section(section: Section) -> str:
-    parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>']
+def _html_section(section: Section, level: int = 2) -> str:
+    parts = [f'<h{level} id="{section.name}">{escape(section.title)}</h{level}>']
     parts += [f"<p>{_html_words(text)}</p>" for text in section.text]
     if section.svg is not None:
         # As an image of its own, so that names inside one figure do not meet those of another.
@@ -114,6 +132,7 @@ def _html_section(section: Section) -> str:
     if section.notes:
         notes = "".join(f"<li>{_html_words(note)}</li>" for note in section.notes)
         parts.append(f"<ul>{notes}</ul>")
+    parts += [_html_section(part, level + 1) for part in section.parts]
     return "\n".join(parts)
 
 
@@ -133,15 +152,21 @@ def as_markdown(page: Page, *, figures: str) -> str:
         parts.append(f"> {page.label}")
     parts += page.text
     for section in page.sections:
-        parts.append(f"## {section.title}")
-        parts += section.text
-        if section.svg is not None:
-            parts.append(f"![{section.title}]({figures}/{section.name}.svg)")
-        if section.table is not None:
-            parts.append(_markdown_table(section.table))
-        if section.notes:
-            parts.append("\n".join(f"- {note}" for note in section.notes))
+        parts += _markdown_section(section, figures)
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_section(section: Section, figures: str, level: int = 2) -> list[str]:
+    parts = [f"{level * '#'} {section.title}", *section.text]
+    if section.svg is not None:
+        parts.append(f"![{section.title}]({figures}/{section.name}.svg)")
+    if section.table is not None:
+        parts.append(_markdown_table(section.table))
+    if section.notes:
+        parts.append("\n".join(f"- {note}" for note in section.notes))
+    for part in section.parts:
+        parts += _markdown_section(part, figures, level + 1)
+    return parts
 
 
 def _markdown_table(table: Table) -> str:

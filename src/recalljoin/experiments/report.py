@@ -128,7 +128,7 @@ def write_docs(page: Page, path: Path) -> None:
 def write_figures(page: Page, folder: Path, *, png: bool) -> None:
     """Write the figures of a page."""
     folder.mkdir(parents=True, exist_ok=True)
-    for section in page.sections:
+    for section in page.whole():
         if section.svg is not None:
             (folder / f"{section.name}.svg").write_bytes(section.svg)
         if png and section.png is not None:

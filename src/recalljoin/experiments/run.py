@@ -76,6 +76,21 @@ class Run:
         wanted = self.numbers["target"] if target is None else target
         return fulfilment(np.array(self.numbers["recall"], dtype=np.float64), share * wanted)
 
+    def after(self, minutes: float) -> Run:
+        """The same run from then on: K and recall of earlier times are left out."""
+        clock = np.array(self.numbers["clock_ms"], dtype=np.float64) / 60_000
+        begin = int(np.searchsorted(clock, minutes))
+        k = self.numbers["k_ms"][begin:]
+        recall = self.numbers["recall"]
+        # Measurements begin later than K, and both end together.
+        recall = recall[max(0, begin - (len(clock) - len(recall))) :]
+        return Run(
+            self.numbers
+            | {"clock_ms": self.numbers["clock_ms"][begin:], "k_ms": k, "recall": recall}
+            | {"avg_k_ms": float(np.mean(k)) if k else 0.0}
+            | {"avg_recall": float(np.mean(recall)) if recall else 1.0}
+        )
+
     def k_over_time(self) -> tuple[Float64s, Float64s]:
         """Minutes, and K in force in seconds."""
         minutes = np.array(self.numbers["clock_ms"]) / 60_000

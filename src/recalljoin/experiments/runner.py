@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from recalljoin.experiments.recorded import RecordedSpec
     from recalljoin.experiments.spec import DataSpec, RunSpec
     from recalljoin.experiments.store import Store
     from recalljoin.quality import Timeline
+
+    Data = DataSpec | RecordedSpec
 
 
 def run_specs(
@@ -84,7 +87,7 @@ def _all(
     pool: ThreadPoolExecutor,
     specs: Sequence[RunSpec],
     run: Callable[[RunSpec], Run],
-    sources: Mapping[DataSpec, _Source],
+    sources: Mapping[Data, _Source],
 ) -> dict[RunSpec, Run]:
     futures: dict[RunSpec, Future[Run]] = {}
     begun: list[Future[Any]] = []
@@ -109,7 +112,7 @@ def _all(
 class _Source:
     """A data set and its true results, made when first needed."""
 
-    def __init__(self, spark: SparkSession, data: DataSpec, specs: Sequence[RunSpec]) -> None:
+    def __init__(self, spark: SparkSession, data: Data, specs: Sequence[RunSpec]) -> None:
         self.spark = spark
         self.data = data
         self.left = len(specs)

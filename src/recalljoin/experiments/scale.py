@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recalljoin.experiments.spec import DataSpec
 
 if TYPE_CHECKING:
+    from recalljoin.experiments.recorded import RecordedSpec
     from recalljoin.experiments.spec import Kind
 
 
@@ -37,6 +38,14 @@ class Scale:
         Numbers of cells.
     focus
         Γ where only one is shown.
+    recordings
+        Public recordings that were found.
+    recordings_left_out
+        A sentence about those that were not.
+    recording_targets, recording_slacks
+        Γ, and fixed K in milliseconds, on recordings.
+    recording_periods
+        How many of the periods that suit a recording are tried.
     """
 
     name: str = "full"
@@ -57,6 +66,14 @@ class Scale:
     )  # fmt: skip
     cells: tuple[int, ...] = (1, 2, 4, 8)
     focus: float = 0.99
+    recordings: tuple[RecordedSpec, ...] = ()
+    recordings_left_out: str = ""
+    recording_targets: tuple[float, ...] = (0.9, 0.95, 0.99, 0.999)
+    recording_slacks: tuple[int, ...] = (
+        0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 40, 50, 60, 70, 100, 140, 200, 300, 400, 500, 700,
+        1_000, 1_400, 2_000, 3_000, 5_000,
+    )  # fmt: skip
+    recording_periods: int = 2
 
     def data(self, kind: Kind) -> DataSpec:
         """A data set of this size."""
@@ -86,4 +103,7 @@ def quick(seed: int = 0) -> Scale:
         granularities=(10, 100, 1_000),
         slacks=(100, 300, 1_000, 3_000, 10_000),
         cells=(1, 2, 4),
+        recording_targets=(0.95,),
+        recording_slacks=(0, 3, 10, 30, 100, 1_000),
+        recording_periods=1,
     )

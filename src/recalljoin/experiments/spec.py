@@ -15,6 +15,7 @@ from recalljoin.experiments.setup import Setup
 
 if TYPE_CHECKING:
     from recalljoin.datasets import Dataset
+    from recalljoin.experiments.recorded import RecordedSpec
 
 Kind = Literal["soccer", "x3", "x4", "delays", "lag"]
 
@@ -38,8 +39,8 @@ SOURCES = (
     "datasets", "engine", "quality", "query",
     "spark/cells.py", "spark/hashing.py", "spark/packing.py", "spark/streams.py",
     "experiments/cells.py", "experiments/evaluation.py", "experiments/generation.py",
-    "experiments/jumps.py", "experiments/packing.py", "experiments/run.py",
-    "experiments/setup.py", "experiments/spec.py", "experiments/tasks.py",
+    "experiments/jumps.py", "experiments/packing.py", "experiments/recorded.py",
+    "experiments/run.py", "experiments/setup.py", "experiments/spec.py", "experiments/tasks.py",
 )  # fmt: skip
 
 
@@ -81,29 +82,37 @@ class DataSpec:
         """What it is called in figures."""
         return TITLES[self.kind]
 
+    @property
+    def seconds(self) -> float:
+        """Processor time of a join of it, roughly."""
+        return self.minutes * _TUPLES_PER_MINUTE[self.kind] * _MICROSECONDS[self.kind] * 1e-6
+
+    def to_json(self) -> dict[str, Any]:
+        """As text and numbers; rows that are made come from no files."""
+        return asdict(self) | {"files": None}
+
 
 @dataclass(frozen=True)
 class RunSpec:
     """One run: a setup over a data set."""
 
-    data: DataSpec
+    data: DataSpec | RecordedSpec
     setup: Setup
 
     @property
     def alone(self) -> bool:
-        """Whether nothing may run beside it: its own threads are what is measured."""
-        return self.setup.arrival_mode == "tick"
+        """Whether nothing may run beside it: cells have threads, whose speed is measured."""
+        return self.setup.by_batch is not None
 
     @property
     def seconds(self) -> float:
         """How long it takes on one core, roughly."""
-        tuples = self.data.minutes * _TUPLES_PER_MINUTE[self.data.kind]
         adaptations = self.data.minutes * 60_000 / float(str(self.setup.interval or 1000))
-        return _START + tuples * _MICROSECONDS[self.data.kind] * 1e-6 + adaptations * 1e-3
+        return _START + self.data.seconds + adaptations * 1e-3
 
     def to_json(self) -> dict[str, Any]:
         """As text and numbers."""
-        return {"data": asdict(self.data), "setup": self.setup.to_json()}
+        return {"data": self.data.to_json(), "setup": self.setup.to_json()}
 
     def key(self, code: str) -> str:
         """A name for the run under a version of the code."""
@@ -112,16 +121,18 @@ class RunSpec:
 
 
 def run_spec(
-    data: DataSpec,
+    data: DataSpec | RecordedSpec,
     policy: str,
     recall: float = 0.95,
     *,
     period: int = 60_000,
     interval: int = 1_000,
-    granularity: int = 10,
+    granularity: int | None = 10,
     **others: Any,
 ) -> RunSpec:
     """A run with everything said that the results depend on; lengths in milliseconds.
+
+    Without ``granularity`` the steps of K are those a user gets who does not name them.
 
     Policies that know no target are asked for one all the same, so that one run serves every
     figure; :meth:`Run.phi <recalljoin.experiments.run.Run.phi>` scores it against others.
