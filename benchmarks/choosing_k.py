@@ -108,6 +108,11 @@ def judge(
     with ProcessPoolExecutor(2) as pool:
         single = [name for name in data if not CASES[name].seeded]
         searched = {name: pool.submit(find_best, name, folder, recalls) for name in single}
+        found = {}
+        for name in data:
+            if name not in searched:
+                search = Search(Kept(name, folder), range(seeds), pool.map)
+                found[name] = {r: search.best(r) for r in recalls}, search.p99_delay
         begun = {
             name: [
                 pool.submit(run_seed, name, seed, jobs, options)
@@ -116,11 +121,7 @@ def judge(
             for name in data
         }
         for name in data:
-            if name in searched:
-                best, p99 = searched[name].result()
-            else:
-                search = Search(Kept(name, folder), range(seeds), pool.map)
-                best, p99 = {r: search.best(r) for r in recalls}, search.p99_delay
+            best, p99 = searched[name].result() if name in searched else found[name]
             runs = [run.result() for run in begun[name]]
             for number, (policy, recall) in enumerate(jobs):
                 measured = np.concatenate([run[number][0] for run in runs])
@@ -179,6 +180,8 @@ def main(
     jobs = list(itertools.product(policies, map(float, recalls)))
     outcomes = judge(names, seeds, jobs, options, cache.expanduser())
     rows = [COLUMNS, *(outcome.row() for outcome in outcomes)]
+    if len(policies) == 1:
+        rows = [row[:2] + row[3:] for row in rows]
     if table:
         print(markdown(rows))
     else:

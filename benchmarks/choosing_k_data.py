@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from benchmarks.engine import prepare
-from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4, read_binance, read_umts
+from recalljoin.datasets import PUBLIC, SimulatedMatch, make_syn_x3, make_syn_x4
 from recalljoin.quality import Timeline, follow_tuples, true_results
 from recalljoin.quality.arrived import no_clocks
 
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
     from recalljoin.query import BoundQuery
 
-NEARBY = "SELECT count(*) FROM s1 [500 ms], s2 [500 ms]"
-TRADES = (
-    "SELECT count(*) FROM s1 [1 SEC], s2 [1 SEC] "
-    "WHERE s1.channel = 'trade' AND s2.channel = 'trade'"
-)
-QUOTES = (
-    "SELECT count(*) FROM s1 [100 ms], s2 [100 ms] "
-    "WHERE s1.channel = 'trade' AND s2.channel = 'bookTicker'"
-)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -42,7 +32,8 @@ class Case:
     """The streams of a seed; a recording is the same for every seed."""
     query: str = ""
     """Without the target; by default the query that belongs to the streams."""
-    period: str = "1 MINUTE"
+    period: int = 60_000
+    """Milliseconds over which recall is measured."""
     tick: int | None = None
     """Milliseconds on the arrival column; None where tuples arrive one by one."""
     seeded: bool = False
@@ -54,7 +45,7 @@ class Case:
 
     def text(self, dataset: Dataset) -> str:
         """The whole query."""
-        return f"{self.query or dataset.query} WITH RECALL 0.95 OVER {self.period}"
+        return f"{self.query or dataset.query} WITH RECALL 0.95 OVER {self.period} ms"
 
     def digest(self) -> str:
         """Changes with what is joined and how."""
@@ -85,31 +76,17 @@ def recording(name: str, seed: int = 0) -> Prepared:
     return Prepared(query, arrivals, true_results(query, arrivals), arrived.delay)
 
 
-def _data() -> Path:
-    return Path(os.environ.get("RECALLJOIN_SHARED", "../shared")) / "data"
-
-
-@lru_cache(maxsize=4)
-def _umts(session: str) -> Dataset:
-    return read_umts(_data() / "jr-ooo-dataset-umts" / f"{session}.csv.gz")
-
-
-@lru_cache(maxsize=4)
-def _feeds(time: Literal["E", "T"]) -> Dataset:
-    names = ("spot_btcusdt_20240808.gz", "usdm_btcusdt_20240808.gz")
-    return read_binance(*(_data() / "binance" / name for name in names), time=time)
-
-
 def _match(seed: int) -> Dataset:
     return SimulatedMatch(seed=seed)
 
 
-def _from_umts(session: str, _: int) -> Dataset:
-    return _umts(session)
+@lru_cache(maxsize=4)
+def _public(name: str) -> Dataset:
+    return PUBLIC[name].read(Path(os.environ.get("RECALLJOIN_SHARED", "../shared")) / "data")
 
 
-def _from_feeds(time: Literal["E", "T"], _: int) -> Dataset:
-    return _feeds(time)
+def _read(name: str, _: int) -> Dataset:
+    return _public(name)
 
 
 def _cases() -> list[Case]:
@@ -118,21 +95,11 @@ def _cases() -> list[Case]:
         Case("x4", make_syn_x4, seeded=True),
         Case("match", _match, seeded=True),
     ]
-    for session in ("d-1", "d-2"):
-        make = partial(_from_umts, session)
-        cases += [
-            Case(f"umts {session}", make, NEARBY),
-            Case(f"umts {session} ticks", make, NEARBY, tick=100),
-        ]
-    for name, feeds, query in (
-        ("trades", partial(_from_feeds, "E"), TRADES),
-        ("quotes", partial(_from_feeds, "T"), QUOTES),
-    ):
-        for period, short in (("10 SEC", "10s"), ("1 MINUTE", "60s")):
-            cases += [
-                Case(f"{name} {short}", feeds, query, period),
-                Case(f"{name} {short} ticks", feeds, query, period, tick=10),
-            ]
+    for name, public in PUBLIC.items():
+        for period in public.periods:
+            short = name if len(public.periods) == 1 else f"{name} {period // 1000}s"
+            one_by_one = Case(short, partial(_read, name), public.query, period)
+            cases += [one_by_one, replace(one_by_one, name=f"{short} ticks", tick=public.tick)]
     return cases
 
 

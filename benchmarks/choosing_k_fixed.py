@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.choosing_k_data import CASES, recording
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.engine import EngineSettings, Pipeline
+from recalljoin.quality import PolicySettings, make_policy
+from recalljoin.quality.adaptive import run_replay
+from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,7 +26,7 @@ MUST_REACH = {0.9: 0.95, 0.95: 0.95, 0.99: 0.95, 0.999: 0.9}
 """Share of the measurements that must reach each recall."""
 BEGIN = 3
 """Measurements count after so many periods."""
-STEP = 1.01
+STEP = 1.02
 """Ratio of two neighbouring slacks that are tried."""
 
 Counts = list[int]
@@ -39,11 +42,15 @@ def count_fixed(name: str, seed: int, k: int) -> Counts:
     """Measurements under one K."""
     case, made = CASES[name], recording(name, seed)
     settings = PolicySettings.of(made.query)
+    # Lost results are not counted one by one, since all true ones are known.
+    pipeline = Pipeline(made.query, EngineSettings(arrival=case.arrival, rows=False, lost=False))
+    source: Replay
+    if case.tick is None:
+        source = TupleReplay(pipeline, made.arrivals, None)
+    else:
+        source = TickReplay(pipeline, made.arrivals, None, case.tick)
     policy = make_policy("fixed", settings, k=k)
-    record = run_adaptive(
-        made.query, made.arrivals, policy, settings,
-        arrival=case.arrival, tick=case.tick, truth=made.truth, slack=False,
-    )  # fmt: skip
+    record = run_replay(source, policy, settings, truth=made.truth)
     measured = record.recall[counting(record, int(made.arrivals.ts[0])) & record.counts]
     return [len(measured), *(int((measured >= recall).sum()) for recall in MUST_REACH)]
 
@@ -93,14 +100,16 @@ class Search:
         ``map``, or that of a pool of processes.
     """
 
-    def __init__(self, kept: Kept, seeds: Sequence[int], mapped: Callable[..., object]) -> None:
+    def __init__(
+        self, kept: Kept, seeds: Sequence[int], mapped: Callable[..., Iterable[Any]]
+    ) -> None:
         self.kept, self.seeds, self.mapped = kept, list(seeds), mapped
         name = kept.name
         missing = [seed for seed in self.seeds if str(seed) not in kept.delays]
-        found = list(mapped(describe, [name] * len(missing), missing))  # type: ignore[call-overload]
+        found = list(mapped(describe, [name] * len(missing), missing))
         kept.delays |= {str(seed): delays for seed, delays in zip(missing, found, strict=True)}
         largest = max(kept.delays[str(seed)][1] for seed in self.seeds) + 1
-        # Every whole millisecond at first, then in steps of one per cent.
+        # Every whole millisecond at first, then in steps of two per cent.
         grid = STEP ** np.arange(np.ceil(np.log(largest) / np.log(STEP)) + 1)
         self.grid = np.unique(np.concatenate(([0, largest], np.round(grid)))).astype(int)
         self.grid = self.grid[self.grid <= largest]
@@ -116,8 +125,8 @@ class Search:
         low, high = -1, len(self.grid) - 1
         few = self.seeds[:2]
         if len(few) < len(self.seeds):
-            guess = self._bisect(recall, few, low, high, within=4)
-            reach = 4
+            guess = self._bisect(recall, few, low, high, within=2)
+            reach = 2
             while low < guess - reach and self._enough(recall, self.seeds, guess - reach):
                 high, guess, reach = guess - reach, guess - reach, 2 * reach
             low = max(low, guess - reach)
@@ -142,7 +151,7 @@ class Search:
         k = int(self.grid[place])
         missing = [seed for seed in seeds if f"{seed}/{k}" not in self.kept.counts]
         n = len(missing)
-        found = list(self.mapped(count_fixed, [self.kept.name] * n, missing, [k] * n))  # type: ignore[call-overload]
+        found = list(self.mapped(count_fixed, [self.kept.name] * n, missing, [k] * n))
         self.kept.counts |= {f"{s}/{k}": counts for s, counts in zip(missing, found, strict=True)}
         counts = np.sum([self.kept.counts[f"{seed}/{k}"] for seed in seeds], axis=0)
         reached = int(counts[1 + list(MUST_REACH).index(recall)])
