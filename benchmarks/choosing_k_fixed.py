@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -75,16 +76,20 @@ class Kept:
     def __post_init__(self) -> None:
         """Read what was found before."""
         self.file = self.folder / f"{self.name.replace(' ', '-')}-{CASES[self.name].digest()}.json"
+        self._read()
+
+    def _read(self) -> None:
         if self.file.exists():
             found = json.loads(self.file.read_text())
-            self.counts, self.delays = found["counts"], found["delays"]
+            self.counts, self.delays = found["counts"] | self.counts, found["delays"] | self.delays
 
     def write(self) -> None:
-        """Keep it for the next run."""
+        """Keep it for the next run, with what others have found meanwhile."""
+        self._read()
         self.folder.mkdir(parents=True, exist_ok=True)
-        new = self.file.with_suffix(".new")
-        new.write_text(json.dumps({"counts": self.counts, "delays": self.delays}))
-        new.replace(self.file)
+        unfinished = self.file.with_suffix(f".{os.getpid()}.part")
+        unfinished.write_text(json.dumps({"counts": self.counts, "delays": self.delays}))
+        unfinished.replace(self.file)
 
 
 class Search:
@@ -133,9 +138,7 @@ class Search:
             while guess + reach < high and not self._enough(recall, self.seeds, guess + reach):
                 low, guess, reach = guess + reach, guess + reach, 2 * reach
             high = min(high, guess + reach)
-        place = self._bisect(recall, self.seeds, low, high, within=1)
-        self.kept.write()
-        return int(self.grid[place])
+        return int(self.grid[self._bisect(recall, self.seeds, low, high, within=1)])
 
     def _bisect(self, recall: float, seeds: list[int], low: int, high: int, *, within: int) -> int:
         """Where the grid becomes enough; it is not at ``low`` and is at ``high``."""
@@ -153,6 +156,8 @@ class Search:
         n = len(missing)
         found = list(self.mapped(count_fixed, [self.kept.name] * n, missing, [k] * n))
         self.kept.counts |= {f"{s}/{k}": counts for s, counts in zip(missing, found, strict=True)}
+        if missing:
+            self.kept.write()
         counts = np.sum([self.kept.counts[f"{seed}/{k}"] for seed in seeds], axis=0)
         reached = int(counts[1 + list(MUST_REACH).index(recall)])
         return reached >= MUST_REACH[recall] * int(counts[0])

@@ -62,6 +62,15 @@ def test_what_was_found_is_not_run_again(tmp_path: Path) -> None:
     assert set(json.loads(file.read_text())) == {"counts", "delays"}
 
 
+def test_two_searches_at_once_keep_what_both_have_found(tmp_path: Path) -> None:
+    one, two = Kept("x3", tmp_path), Kept("x3", tmp_path)
+    one.counts["0/10"], two.counts["1/20"] = [1, 1, 1, 1, 1], [2, 2, 2, 2, 2]
+    one.write()
+    two.write()
+    assert set(Kept("x3", tmp_path).counts) == {"0/10", "1/20"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def _outcome(**given: Any) -> Outcome:
     usual: dict[str, Any] = {
         "data": "x3", "recall": 0.95, "policy": "slack", "phi": 0.96, "phi99": 1.0,
