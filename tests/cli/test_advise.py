@@ -78,3 +78,24 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_read(inputs: list
     result = call(*inputs, "--json", "no/where/n.json")
     assert result.exit_code == 2
     assert "there is no folder for 'no/where/n.json'" in result.stderr
+
+
+def test_integer_times_may_count_in_seconds(tmp_path: Path) -> None:
+    table = pa.table({"ts": [0, 1, 2], "x": [1, 1, 1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.take([0, 2, 1]), tmp_path / "b.parquet")
+    files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
+    result = call(*files, "--time-unit", "s", "--json", "-")
+    assert json.loads(result.output)["largest_delay_ms"] == 1000
+
+
+def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path: Path) -> None:
+    sane = {"ts": [0, 1000, 2000, 3000, 4000], "x": [1] * 5}
+    pq.write_table(pa.table(sane), tmp_path / "a.parquet")
+    absurd = {"ts": [0, 7_258_118_400_000, 1000, 2000, 3000], "x": [1] * 5}
+    pq.write_table(pa.table(absurd), tmp_path / "b.parquet")
+    files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
+    found = json.loads(call(*files, "--json", "-").output)
+    assert (found["tuples"], found["largest_delay_ms"]) == (9, 0)
+    kept = call(*files, "--json", "-", "--max-ahead", "100000 days")
+    assert json.loads(kept.output)["tuples"] == 10

@@ -48,6 +48,8 @@ def call(*arguments: str) -> Result:
         (["--input", "c=nowhere.csv"], "there is no file 'nowhere.csv'"),
         (["--json", "no/where/n.json"], "there is no folder for 'no/where/n.json'"),
         (["--input", "c"], "'c' is not of the form NAME=FILE"),
+        (["--max-ahead", "far"], "'--max-ahead': `max_ahead` must be a duration, got 'far'"),
+        (["--time-unit", "h"], "'h' is not one of 's', 'ms', 'us', 'ns'"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_is_right(

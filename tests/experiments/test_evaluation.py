@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -378,3 +379,66 @@ def test_files_that_cannot_be_read_are_named(
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="holds no file"):
         open_recording(spark, QUERY, {**files, "b": tmp_path / "empty"})
+
+
+@pytest.mark.parametrize("mode", ["tuple", "tick"])
+def test_timestamps_and_integers_of_any_unit_are_evaluated_alike(
+    spark: SparkSession, tables: dict[str, pa.Table], tmp_path: Path, mode: Any
+) -> None:
+    from recalljoin.experiments import Setup, evaluate
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "mixed").mkdir()
+    one = write(tables, tmp_path / "one")
+    counted = tables["b"]
+    for name in ("ts", "arrival"):
+        place = counted.column_names.index(name)
+        counted = counted.set_column(place, name, pc.multiply(counted.column(name), 1000))
+    stamps = as_timestamps(tables["a"], "ts", "arrival")
+    mixed = write({"a": stamps, "b": counted}, tmp_path / "mixed")
+    setup = Setup(policy="fixed", k="300 ms", arrival_mode=mode, tick="100 ms", **SHORT)
+    expected = comparable(evaluate(QUERY, one, setup, spark=spark))
+    found = comparable(evaluate(QUERY, mixed, setup, spark=spark, time_unit="us"))
+    assert found == expected
+    assert expected["produced"] > 1000
+
+
+def test_an_absurd_time_is_refused_in_the_run_and_in_the_truth(
+    spark: SparkSession,
+    tables: dict[str, pa.Table],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from recalljoin.experiments import Setup, evaluate
+
+    (tmp_path / "spoiled").mkdir()
+    spoiled = {}
+    for name, table in tables.items():
+        ts = table.column("ts").to_numpy().copy()
+        ts[300] = 7_258_118_400_000
+        spoiled[name] = table.set_column(1, "ts", pa.array(ts))
+    files = write(spoiled, tmp_path / "spoiled")
+    sane = {n: pa.concat_tables([t.slice(0, 300), t.slice(301)]) for n, t in tables.items()}
+    setup = Setup(policy="fixed", k="300 ms", **SHORT)
+    expected = evaluate(QUERY, write(sane, tmp_path), setup, spark=spark).to_json()
+    found = evaluate(QUERY, files, setup, spark=spark).to_json()
+    assert found["refused_by_reason"] == {"time far ahead of its stream": 2}
+    assert (found["produced"], found["true"]) == (expected["produced"], expected["true"])
+    assert not caplog.records
+    wrong = evaluate(QUERY, files, setup, spark=spark, max_ahead=None)
+    assert wrong.refused == {}
+    assert wrong.n_produced < found["produced"]
+
+
+def test_times_that_look_like_another_unit_are_told_by_the_driver(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from recalljoin.experiments import Setup, evaluate
+
+    table = pa.table({"ts": np.arange(1_700_000_000, 1_700_000_050), "key": [1] * 50,
+                      "id": np.arange(50)})  # fmt: skip
+    files = write({"a": table, "b": table}, tmp_path)
+    record = evaluate(QUERY, files, Setup(policy="none"), spark=spark)
+    messages = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
+    assert messages == list(record.notes)
+    assert [note.split(";")[1] for note in messages] == [" if they are, give time_unit='s'"] * 2

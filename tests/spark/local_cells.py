@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from recalljoin.query import BoundQuery
     from recalljoin.spark.adaptation import PolicyPlan
+    from recalljoin.spark.ahead import AheadRule
 
 TICKS = EngineSettings(arrival="tick", slack=True)
 
@@ -67,6 +68,7 @@ class LocalJoin:
         identity: str = '{"query": "the same"}',
         named_hot: Hot = NOT_HOT,
         policy: PolicyPlan | None = None,
+        ahead: AheadRule | None = None,
     ) -> None:
         grid = make_grid(query, n_cells)
         self.plan = CellPlan(
@@ -82,6 +84,7 @@ class LocalJoin:
             late_rows=True,
             named_hot=named_hot,
             policy=policy,
+            ahead=ahead,
         )
         self.stores = [DictStore() for _ in range(grid.n_cells)]
         self.n_batches = 0
@@ -104,7 +107,14 @@ class LocalJoin:
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot
-            router = Router(self.plan.query, self.plan.layout, s, hot, watches=True)
+            router = Router(
+                self.plan.query,
+                self.plan.layout,
+                s,
+                hot,
+                watches=True,
+                max_ahead=self.plan.max_ahead,
+            )
             for task in range(n_tasks):
                 piece = table.take(pa.array(range(task, table.num_rows, n_tasks), pa.int64()))
                 for packed in router.route(piece.to_batches(), task):

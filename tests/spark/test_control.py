@@ -15,7 +15,8 @@ from recalljoin.query import Query, Stream
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan, plan_policy
 from recalljoin.spark.control import ControlPlan, ControlReader
 from recalljoin.spark.control_log import ControlLog
-from recalljoin.spark.packing import Control, deliver
+from recalljoin.spark.delivery import deliver
+from recalljoin.spark.packing import Control
 from tests.spark.local_cells import LocalJoin
 
 if TYPE_CHECKING:

@@ -11,13 +11,8 @@ import pyarrow as pa
 from recalljoin.engine.disorder import NEVER
 from recalljoin.query import BoundQuery, Query, Stream
 from recalljoin.spark.cells import Layout, make_grid
-from recalljoin.spark.packing import (
-    PARCELS,
-    Control,
-    Router,
-    deliver,
-    needed_schema,
-)
+from recalljoin.spark.delivery import deliver
+from recalljoin.spark.packing import PARCELS, Control, Router, needed_schema
 
 if TYPE_CHECKING:
     import pytest

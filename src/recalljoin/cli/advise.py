@@ -18,6 +18,7 @@ from recalljoin.cli.numbers import json_option, write_numbers
 
 if TYPE_CHECKING:
     from recalljoin.quality.advice import Advice
+    from recalljoin.query import DurationLike, TimeUnit
 
 
 @click.command()
@@ -34,6 +35,8 @@ def advise(
     inputs: tuple[str, ...],
     time: str | None,
     arrival: str | None,
+    time_unit: TimeUnit,
+    max_ahead: DurationLike | None,
     recall: float | None,
     json_file: str | None,
 ) -> None:
@@ -48,7 +51,7 @@ def advise(
     schemas = {name: table.schema for name, table in tables.items()}
     stated = with_columns(parse_query(read_query(query)), time=time, arrival=arrival)
     stated = with_usual_arrival(stated, schemas)
-    advice = advice_of(stated, tables, recall=recall)
+    advice = advice_of(stated, tables, recall=recall, max_ahead=max_ahead, time_unit=time_unit)
     if not write_numbers(advice.to_json(), json_file):
         _print(advice)
 

@@ -89,6 +89,8 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
                 arrival=given["arrival"],
                 truth=given["truth"] == "exact",
                 output=given["output"],
+                max_ahead=given["max_ahead"],
+                time_unit=given["time_unit"],
             )  # fmt: skip
     about = {"truth": given["truth"], "query": text, "inputs": files, "setup": setup.to_json()}
     _tell(record, setup, about, given)

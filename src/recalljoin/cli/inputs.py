@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from recalljoin.engine.ahead import AUTO
 from recalljoin.errors import InvalidQuery
 from recalljoin.query.durations import nanoseconds
 
@@ -28,22 +29,37 @@ def input_option(what: str) -> Callable[[_F], _F]:
 
 
 def column_options(command: _F) -> _F:
-    """The options ``--time`` and ``--arrival``, for all streams."""
+    """The options that say which columns are times, and how to read them, for all streams."""
     time = click.option(
-        "--time", metavar="COLUMN", help="Event time: integer milliseconds or timestamps. [ts]"
+        "--time", metavar="COLUMN", help="Event time: timestamps, or integers. [ts]"
     )
+    unit = click.option(
+        "--time-unit", type=click.Choice(("s", "ms", "us", "ns")), default="ms", show_default=True,
+        help="What integer times and arrivals count in.",
+    )  # fmt: skip
+    ahead = click.option(
+        "--max-ahead", metavar="DURATION|off", default=AUTO, callback=_as_max_ahead,
+        help="Refuse times further ahead of their stream, unless it goes on from there. "
+        "[1h, or ten times the longest of windows and period]",
+    )  # fmt: skip
     arrival = click.option(
         "--arrival",
         metavar="COLUMN",
         help="Time or global position of arrival; ties go by the order of --input, then by row. "
         "[`arrival` if there is such a column; if no input has it, rows arrive in step]",
     )
-    return time(arrival(command))
+    return time(arrival(unit(ahead(command))))
 
 
 def duration_option(name: str, what: str) -> Callable[[_F], _F]:
     """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds."""
     return click.option(name, metavar="DURATION", callback=_as_duration, help=what)
+
+
+def _as_max_ahead(ctx: click.Context, param: click.Parameter, value: str) -> str | int | None:
+    if value == "off":
+        return None
+    return value if value == AUTO else _as_duration(ctx, param, value)
 
 
 def _as_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> str | int | None:

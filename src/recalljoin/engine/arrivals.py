@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from recalljoin.engine.ahead import FAR_AHEAD, far_ahead
 from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
 
@@ -69,7 +70,9 @@ class Arrivals:
         )
 
 
-def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
+def arrivals_of(
+    query: BoundQuery, tables: Mapping[str, pa.Table], *, max_ahead: int | None = None
+) -> Arrivals:
     """Put the rows of all streams in order of arrival.
 
     Streams with an arrival column are merged by it; ties go by the order of streams in the query,
@@ -81,17 +84,20 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         The bound query.
     tables
         The input of each stream, by its name.
+    max_ahead
+        Refuse times further ahead of their stream, in the query's unit, unless the stream goes on
+        from there; None refuses none.
     """
     accepted: list[pa.Table] = []
     times: list[Int64s] = []
     refused: dict[tuple[str, str], pa.Table] = {}
     for stream in query.streams:
-        table, ts = _accept(stream, _table_of(stream, tables), query.unit, refused)
+        table, ts = _accept(query, stream, _table_of(stream, tables), refused)
         accepted.append(table)
         times.append(ts)
     arrival_unit = _arrival_unit(query)
     positions = [
-        _positions(stream, table, query.unit, arrival_unit)
+        _positions(stream, table, query.time_unit, arrival_unit)
         for stream, table in zip(query.streams, accepted, strict=True)
     ]
     known = [stream.arrival is not None for stream in query.streams]
@@ -101,6 +107,14 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         )
         message = f"`arrival` must be given for all streams or for none; {missing} has none"
         raise InvalidSetting(message)
+    units = _PER_SECOND[arrival_unit] // _PER_SECOND[query.unit]
+    if max_ahead is not None:
+        for s, stream in enumerate(query.streams):
+            ahead = _far_ahead(times[s], positions[s], max_ahead, units if all(known) else None)
+            if ahead.any():
+                refused[stream.name, FAR_AHEAD] = accepted[s].filter(pa.array(ahead))
+                accepted[s] = accepted[s].filter(pa.array(~ahead))
+                times[s], positions[s] = times[s][~ahead], positions[s][~ahead]
     streams = np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)])
     arrival = np.concatenate(positions)
     order = np.argsort(arrival, kind="stable")
@@ -120,9 +134,22 @@ def arrivals_of(query: BoundQuery, tables: Mapping[str, pa.Table]) -> Arrivals:
         renumbered,
         np.concatenate(times)[order],
         arrival[order] if all(known) else None,
-        _PER_SECOND[arrival_unit] // _PER_SECOND[query.unit],
+        units,
         refused,
     )
+
+
+def _far_ahead(
+    ts: Int64s, position: Int64s, max_ahead: int, units: int | None
+) -> NDArray[np.bool_]:
+    """Which rows of a table are absurdly far ahead of their stream; in the order of the table."""
+    clock = None if units is None else position // units
+    if (np.diff(position) >= 0).all():
+        return far_ahead(ts, max_ahead, clock)
+    order = np.argsort(position, kind="stable")
+    ahead = np.empty(len(ts), dtype=np.bool_)
+    ahead[order] = far_ahead(ts[order], max_ahead, None if clock is None else clock[order])
+    return ahead
 
 
 def _table_of(stream: BoundStream, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -153,10 +180,13 @@ def ticks_of(arrivals: Arrivals, length: int) -> Int64s:
 
 
 def _accept(
-    stream: BoundStream, table: pa.Table, unit: str, refused: dict[tuple[str, str], pa.Table]
+    query: BoundQuery,
+    stream: BoundStream,
+    table: pa.Table,
+    refused: dict[tuple[str, str], pa.Table],
 ) -> tuple[pa.Table, Int64s]:
     """Usable rows and their times; the others go to ``refused``."""
-    ts, known = times_of(table.column(stream.time), unit)
+    ts, known = times_of(table.column(stream.time), query.unit, query.time_unit)
     in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
     if in_range.all():
         return table, ts
@@ -166,17 +196,28 @@ def _accept(
     return table.filter(pa.array(in_range)), ts[in_range]
 
 
-def times_of(column: pa.ChunkedArray | pa.Array, unit: str) -> tuple[Int64s, NDArray[np.bool_]]:
+def times_of(
+    column: pa.ChunkedArray | pa.Array, unit: str, time_unit: str
+) -> tuple[Int64s, NDArray[np.bool_]]:
     """Times as integers in ``unit``, and which of them are not null.
 
     A time too large for the unit becomes the smallest integer, which is out of range.
+
+    Parameters
+    ----------
+    column
+        Timestamps, or integers.
+    unit
+        What the query counts in: as fine as the column, or finer.
+    time_unit
+        What integers in the column count in.
     """
     kind = column.type
     known = np.asarray(column.is_valid())
     values = column
-    factor = 1
+    own = kind.unit if pt.is_timestamp(kind) else time_unit
+    factor = _PER_SECOND[unit] // _PER_SECOND[own]
     if pt.is_timestamp(kind):
-        factor = _PER_SECOND[unit] // _PER_SECOND[kind.unit]
         values = column.cast(pa.int64())
     elif pt.is_uint64(kind):
         values = pc.if_else(pc.less_equal(column, pa.scalar(MAX_TIME, pa.uint64())), column, None)
@@ -188,28 +229,29 @@ def times_of(column: pa.ChunkedArray | pa.Array, unit: str) -> tuple[Int64s, NDA
     if factor > 1:
         limit = MAX_TIME // factor
         fits = (numbers >= -limit) & (numbers <= limit)
-        numbers = np.where(fits, numbers * np.where(fits, factor, 0), np.iinfo(np.int64).min + 1)
+        numbers = np.where(fits, numbers, 0) * factor
+        numbers[~fits] = np.iinfo(np.int64).min + 1
     return np.asarray(numbers, dtype=np.int64), known
 
 
 def _arrival_unit(query: BoundQuery) -> str:
-    """The finest unit among the query's and those of arrival columns that are timestamps."""
+    """The finest unit among the query's and those of arrival columns."""
     units = {query.unit}
     for stream in query.streams:
-        kind = None if stream.arrival is None else stream.schema.field(stream.arrival).type
-        if kind is not None and pt.is_timestamp(kind):
-            units.add(kind.unit)
+        if stream.arrival is not None:
+            kind = stream.schema.field(stream.arrival).type
+            units.add(kind.unit if pt.is_timestamp(kind) else query.time_unit)
     return max(units, key=lambda unit: _PER_SECOND[unit])
 
 
-def _positions(stream: BoundStream, table: pa.Table, unit: str, arrival_unit: str) -> Int64s:
-    """Times of arrival; integers count in the query's unit."""
+def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_unit: str) -> Int64s:
+    """Times of arrival in ``arrival_unit``; integers count in ``time_unit``."""
     if stream.arrival is None:
         return np.arange(table.num_rows)
     column = table.column(stream.arrival)
     if column.null_count:
         message = f"`arrival` of `{stream.name}` must not be null; column {stream.arrival!r} is"
         raise InvalidSetting(message)
-    own = column.type.unit if pt.is_timestamp(column.type) else unit
+    own = column.type.unit if pt.is_timestamp(column.type) else time_unit
     numbers = column.cast(pa.int64()).to_numpy()
     return np.asarray(numbers * (_PER_SECOND[arrival_unit] // _PER_SECOND[own]), dtype=np.int64)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.compiled import lean
@@ -50,6 +51,7 @@ class Folded:
 
     def __init__(self, query: BoundQuery) -> None:
         self.output = Output(query)
+        self.time_type = _coarse_enough(self.output.time_type)
         m, n = len(query.streams), len(self.output.schema) - 1
         self.stream_of = [_only_stream(query, i) for i in range(n)]
         """For each column but the last the stream it depends on, if it is a single one."""
@@ -58,7 +60,7 @@ class Folded:
         """For each stream the column that has its time, if any."""
         self.timed = [s for s in range(m) if self.time_in[s] is None]
         """Streams of which no column has."""
-        fields += ((self.time(s), self.output.time_type) for s in self.timed)
+        fields += ((self.time(s), self.time_type) for s in self.timed)
         fields += ((self.members(s), pa.int64()) for s in range(0, m, STREAMS_IN_LIST))
         self.schema = pa.schema([(name, pa.list_(kind)) for name, kind in fields])
         self.at_once = FEWEST
@@ -86,12 +88,12 @@ class Folded:
 
     def _column_with_time(self, s: int) -> int | None:
         query, stream = self.output.query, self.output.query.streams[s]
-        if stream.schema.field(stream.time).type != self.output.time_type:
+        if stream.schema.field(stream.time).type != self.time_type:
             return None
         if query.select is None:
             return s
         expressions = [output.expression for output in query.select]
-        time = Column(s, stream.time, self.output.time_type)
+        time = Column(s, stream.time, self.time_type)
         return expressions.index(time) if time in expressions else None
 
     def columns_of(self, s: int) -> list[str]:
@@ -135,8 +137,8 @@ class Folded:
             else:
                 values.append(evaluate(query.select[i].expression, of_tuple, len(places[s])))
         for s in self.timed:
-            times, _ = times_of(of_tuple(s, query.streams[s].time), query.unit)
-            values.append(pa.array(times).cast(self.output.time_type))
+            times, _ = times_of(of_tuple(s, query.streams[s].time), query.unit, query.time_unit)
+            values.append(_times(times, query.unit, self.time_type))
         values += map(pa.array, members)
         return pa.RecordBatch.from_arrays([_as_list(each) for each in values], schema=self.schema)
 
@@ -168,6 +170,17 @@ def _number(
     for i in range(n):
         seen[places[i]] = _NOT_SEEN
     return n
+
+
+def _coarse_enough(kind: pa.DataType) -> pa.DataType:
+    """A type of time that Spark has: its timestamps count microseconds."""
+    return pa.timestamp("us", kind.tz) if pt.is_timestamp(kind) and kind.unit == "ns" else kind
+
+
+def _times(times: Int64s, unit: str, kind: pa.DataType) -> pa.Array:
+    if not pt.is_timestamp(kind):
+        return pa.array(times)
+    return pa.array(times).cast(pa.timestamp(unit, kind.tz)).cast(kind, safe=False)
 
 
 def _as_list(values: pa.Array) -> pa.ListArray:

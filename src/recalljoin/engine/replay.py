@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import arrivals_of, ticks_of
+from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.pipeline import EngineSettings, Pipeline, Step
 from recalljoin.query import Query, parse_query, with_columns
 from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
@@ -16,8 +19,9 @@ from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.query import BoundQuery, TimeUnit
 
+_LOG = logging.getLogger(__name__)
 SLICE = 1 << 16
 """Arrivals pushed at once."""
 
@@ -77,6 +81,8 @@ def replay(
     arrival: str | None = None,
     tick: DurationLike | None = None,
     retention: DurationLike | None = None,
+    max_ahead: DurationLike | None = AUTO,
+    time_unit: TimeUnit = "ms",
 ) -> Replay:
     """Join recorded streams, holding tuples back for ``k``.
 
@@ -99,6 +105,12 @@ def replay(
     retention
         How long tuples are remembered after they have left their window, to count what is lost;
         by default as long as the largest window.
+    max_ahead
+        A time further ahead of its stream than this is refused, unless the stream goes on from
+        there or the row arrived no earlier. ``"auto"``: one hour, or ten times the longest of
+        windows and period. None takes every time.
+    time_unit
+        What integer columns of time and arrival count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
 
     Examples
     --------
@@ -118,7 +130,8 @@ def replay(
     """
     stated = parse_query(query) if isinstance(query, str) else query
     stated = with_columns(stated, time=time, arrival=arrival)
-    bound = stated.bind({name: table.schema for name, table in inputs.items()})
+    schemas = {name: table.schema for name, table in inputs.items()}
+    bound = stated.bind(schemas, time_unit=time_unit)
 
     def units(value: DurationLike, name: str) -> int:
         return in_unit(nanoseconds(value, name=name), bound.unit)
@@ -128,7 +141,9 @@ def replay(
         retention=None if retention is None else units(retention, "retention"),
     )
     pipeline = Pipeline(bound, settings)
-    arrivals = arrivals_of(bound, inputs)
+    arrivals = arrivals_of(bound, inputs, max_ahead=max_ahead_of(bound, max_ahead))
+    for doubt in doubts_about(bound, arrivals):
+        _LOG.warning("%s", doubt)
     slack = units(k, "k")
     count = pa.schema([(bound.count_name, pa.int64())])
     schema = pipeline.output.schema if pipeline.output is not None else count

@@ -81,7 +81,9 @@ def restore(
 
 def _identity(query: BoundQuery, settings: EngineSettings) -> str:
     """What must be the same for a state to mean the same."""
-    streams = ", ".join(f"{s.name}[{s.window} {query.unit}] {s.time}" for s in query.streams)
+    streams = ", ".join(
+        f"{s.name}[{s.window} {query.unit}] {query.time_text(s)}" for s in query.streams
+    )
     classes = [sorted((s, repr(e)) for s, e in c.members.items()) for c in query.classes]
     residual = [repr(conjunct.expression) for conjunct in query.residual]
     schemas = [str(s.schema.remove_metadata()) for s in query.streams]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.output import Output
 from recalljoin.errors import InvalidQuery, InvalidSetting
 from recalljoin.experiments.files import FILE, START, read_frame
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from recalljoin.quality import RunRecord, Timeline
-    from recalljoin.query import BoundQuery, Query
+    from recalljoin.query import BoundQuery, DurationLike, Query, TimeUnit
 
     Source = str | Path | DataFrame
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -49,11 +53,16 @@ class Recording:
     """The inputs, packed."""
     of_streams: tuple[int, ...]
     """For each stream of the query the number of its input."""
+    max_ahead: int | None = None
+    """Times further ahead of their stream are refused, in the query's unit; None refuses none."""
+    time_unit: TimeUnit = "ms"
+    """What integer times count in."""
     _truth: Timeline | None = field(default=None, repr=False)
 
     def bind(self, setup: Setup) -> BoundQuery:
         """The query with the target of a run."""
-        return replace(self.query, quality=setup.target(self.query)).bind(self.schemas)
+        stated = replace(self.query, quality=setup.target(self.query))
+        return stated.bind(self.schemas, time_unit=self.time_unit)
 
     def evaluate(
         self,
@@ -88,6 +97,8 @@ class Recording:
         known = self._truth if isinstance(truth, bool) else truth
         answers = self._ask(task, n_roles=2 if truth is True and known is None else 1)
         record: RunRecord = answers[0]
+        for note in record.notes:
+            _LOG.warning("%s", note)
         if len(answers) == 2:
             known = self._truth = answers[1]
         if truth is not False and known is not None:
@@ -133,6 +144,7 @@ class Recording:
             tuple(self.schemas),
             tuple(_packed_schemas(bound, self.schemas, self.of_streams)),
             self.of_streams,
+            self.max_ahead,
         )
 
     def _ask(self, task: Task, *, n_roles: int, only: int | None = None) -> dict[int, Any]:
@@ -178,6 +190,8 @@ def open_recording(
     time: str | None = None,
     arrival: str | None = None,
     keep: bool = False,
+    max_ahead: DurationLike | None = AUTO,
+    time_unit: TimeUnit = "ms",
 ) -> Recording:
     """A query and its recorded streams, ready to be evaluated.
 
@@ -196,6 +210,8 @@ def open_recording(
         every input has it; otherwise rows are taken as arriving in step, one of each input in turn.
     keep
         Keep the inputs in memory, for many runs, until :meth:`Recording.close` is called.
+    max_ahead, time_unit
+        As in :func:`recalljoin.replay`.
 
     Raises
     ------
@@ -208,7 +224,7 @@ def open_recording(
     frames = {name: _frame(spark, source) for name, source in inputs.items()}
     schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
     stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
-    bound = stated.bind(schemas)
+    bound = stated.bind(schemas, time_unit=time_unit)
     of_streams = _inputs_of_streams(bound, tuple(frames))
     pieces: DataFrame | None = None
     needed = _packed_schemas(bound, schemas, of_streams)
@@ -218,7 +234,9 @@ def open_recording(
         of_input = chosen.mapInArrow(packed(number), PIECES_DDL)
         pieces = of_input if pieces is None else pieces.unionAll(of_input)
     assert pieces is not None
-    return Recording(spark, stated, schemas, pieces.persist() if keep else pieces, of_streams)
+    kept = pieces.persist() if keep else pieces
+    limit = max_ahead_of(bound, max_ahead)
+    return Recording(spark, stated, schemas, kept, of_streams, limit, time_unit)
 
 
 def evaluate(
@@ -231,19 +249,29 @@ def evaluate(
     arrival: str | None = None,
     truth: bool | Timeline = True,
     output: str | Path | None = None,
+    max_ahead: DurationLike | None = AUTO,
+    time_unit: TimeUnit = "ms",
 ) -> RunRecord:
     """Run a query over recorded streams once and score it.
 
     Parameters
     ----------
-    query, inputs, time, arrival
+    query, inputs, time, arrival, max_ahead, time_unit
         As in :func:`open_recording`.
     setup, truth, output
         As in :meth:`Recording.evaluate`.
     spark
         Where to run; by default the active session, or a new one on this machine.
     """
-    recording = open_recording(spark or local_session(), query, inputs, time=time, arrival=arrival)
+    recording = open_recording(
+        spark or local_session(),
+        query,
+        inputs,
+        time=time,
+        arrival=arrival,
+        max_ahead=max_ahead,
+        time_unit=time_unit,
+    )
     return recording.evaluate(setup, truth=truth, output=output)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyspark import TaskContext
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, ticks_of
+from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.progress import marks_of
 from recalljoin.errors import InvalidSetting, RecallJoinError
 from recalljoin.experiments.cells import CellReplay, shares_of
@@ -53,24 +53,24 @@ class Inputs:
         Of the columns packed of each.
     of_streams
         For each stream of the query the number of its input.
+    max_ahead
+        Refuse times further ahead of their stream, in the query's unit; None refuses none.
     """
 
     query: BoundQuery
     names: tuple[str, ...]
     schemas: tuple[pa.Schema, ...]
     of_streams: tuple[int, ...]
+    max_ahead: int | None = None
 
     def arrivals(self, batches: Iterable[pa.RecordBatch]) -> Arrivals:
         """The recording in order of arrival: ties by the order of inputs, then by row."""
-        tables = [
-            self._in_query_unit(table, number)
-            for number, table in enumerate(unpacked(batches, list(self.schemas)))
-        ]
+        tables = unpacked(batches, list(self.schemas))
         named = {
             stream.name: tables[number]
             for stream, number in zip(self.query.streams, self.of_streams, strict=True)
         }
-        arrivals = arrivals_of(self.query, named)
+        arrivals = arrivals_of(self.query, named, max_ahead=self.max_ahead)
         if list(self.of_streams) == sorted(self.of_streams):
             return arrivals
         order = self._order_of_inputs(arrivals)
@@ -88,18 +88,6 @@ class Inputs:
         order: Int64s = np.lexsort((np.array(self.of_streams)[arrivals.stream], position))
         return order
 
-    def _in_query_unit(self, table: pa.Table, number: int) -> pa.Table:
-        """Arrival as the engine expects integers: in the unit of the query, not milliseconds."""
-        stream = self.query.streams[self.of_streams.index(number)]
-        finer = NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.query.unit]
-        if stream.arrival is None or finer <= 1:
-            return table
-        place = table.column_names.index(stream.arrival)
-        column = table.column(place)
-        if not pt.is_integer(column.type):
-            return table
-        return table.set_column(place, stream.arrival, pc.multiply(column.cast(pa.int64()), finer))
-
     def clock(self, arrivals: Arrivals) -> Int64s | None:
         """When each tuple arrived, in the unit of the query; None if that is not known."""
         if arrivals.arrival is None or not self.knows_time(arrivals):
@@ -111,18 +99,19 @@ class Inputs:
         """Whether arrival is a time and not a position.
 
         Timestamps are. Integers that count 0, 1, 2, ... or 1, 2, 3, ... without a gap are
-        positions, unless there is one for about each millisecond: then it makes no difference.
+        positions, unless there is one for about each unit of time: then it makes no difference.
         """
         if arrivals.arrival is None:
             return False
         kinds = [s.schema.field(str(s.arrival)).type for s in self.query.streams]
         if any(pt.is_timestamp(kind) for kind in kinds) or not len(arrivals):
             return True
-        unit = max(1, NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.query.unit])
-        positions = arrivals.arrival // unit
+        # Units of the query in one of the integers.
+        unit = NANOSECONDS_PER[self.query.time_unit] / NANOSECONDS_PER[self.query.unit]
+        positions = arrivals.arrival // round(unit * arrivals.arrival_units)
         first, last = int(positions[0]), int(positions[-1])
         without_gap = first in (0, 1) and (np.diff(positions) <= 1).all()
-        lasted = max(1, (int(arrivals.ts.max()) - int(arrivals.ts.min())) // unit)
+        lasted = max(1.0, (int(arrivals.ts.max()) - int(arrivals.ts.min())) / unit)
         return not without_gap or 0.5 <= (last - first) / lasted <= 2
 
 
@@ -151,7 +140,11 @@ class Task:
             if role == 0 and len(arrivals):
                 # Kernels are compiled or loaded now, so that the time of the join is its own.
                 self.run(arrivals.slice(0, _WARM_UP))
-            answer = self.run(arrivals) if role == 0 else self.truth(arrivals)
+            if role == 0:
+                notes = tuple(doubts_about(self.inputs.query, arrivals))
+                answer = replace(self.run(arrivals), notes=notes)
+            else:
+                answer = self.truth(arrivals)
         except RecallJoinError as error:
             # Raised where Spark does not wrap it.
             answer = error

@@ -8,6 +8,7 @@ the delay given to ``withWatermark``: a result is there iff none of its members 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
+from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.arrived import follow_tuples, no_clocks
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.queues import Int64s
-    from recalljoin.query import BoundQuery, Query, TimeUnit
+    from recalljoin.query import BoundQuery, DurationLike, Query, TimeUnit
+
+_LOG = logging.getLogger(__name__)
 
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 """The watermark delay is found for each of these, besides the recall asked for."""
@@ -92,6 +97,8 @@ def advise(
     recall: float | None = None,
     time: str | None = None,
     arrival: str | None = None,
+    max_ahead: DurationLike | None = AUTO,
+    time_unit: TimeUnit = "ms",
 ) -> Advice:
     """Say how long a join must wait for a recall, going by a recorded sample.
 
@@ -108,6 +115,8 @@ def advise(
     arrival
         Column with the time or position of arrival, for all streams. Without it the tables are
         taken as arriving in step, row by row.
+    max_ahead, time_unit
+        As in :func:`recalljoin.replay`.
 
     Raises
     ------
@@ -117,11 +126,15 @@ def advise(
     stated = parse_query(query) if isinstance(query, str) else query
     stated = with_columns(stated, time=time, arrival=arrival)
     counted = replace(stated, select="count(*)")
-    bound = counted.bind({name: table.schema for name, table in inputs.items()})
+    schemas = {name: table.schema for name, table in inputs.items()}
+    bound = counted.bind(schemas, time_unit=time_unit)
     settings = PolicySettings.of(bound)
     if recall is not None:
         settings = replace(settings, recall=recall)
-    return _Sample(bound, arrivals_of(bound, inputs)).advise(settings)
+    arrivals = arrivals_of(bound, inputs, max_ahead=max_ahead_of(bound, max_ahead))
+    for doubt in doubts_about(bound, arrivals):
+        _LOG.warning("%s", doubt)
+    return _Sample(bound, arrivals).advise(settings)
 
 
 class _Sample:

@@ -95,6 +95,8 @@ class RunRecord:
     """How long each choice of K took."""
     seconds: float
     """How long the join took, adaptation included."""
+    notes: tuple[str, ...] = ()
+    """What seems to be wrong with the input, in sentences."""
 
     @property
     def n_produced(self) -> int:
@@ -172,4 +174,5 @@ class RunRecord:
             },
             "seconds": self.seconds,
             "tuples": self.n_tuples,
+            "notes": list(self.notes),
         }

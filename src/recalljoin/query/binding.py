@@ -113,6 +113,7 @@ def bind(
         counts_only=outputs.counts_only,
         quality=quality,
         count_name=outputs.count_name,
+        time_unit=time_unit,
     )
 
 

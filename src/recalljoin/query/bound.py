@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.types as pt
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -95,3 +97,16 @@ class BoundQuery:
     quality: BoundQuality | None
     count_name: str = "count"
     """What the query calls its count."""
+    time_unit: TimeUnit = "ms"
+    """What integer columns of event time and arrival count in. As coarse as ``unit`` or coarser,
+    if any column of event time is an integer."""
+
+    def time_text(self, stream: BoundStream) -> str:
+        """A stream's column of event time, as what tells one query's state from another's.
+
+        A timestamp's unit is known from its type, and that of most integers is the query's own.
+        """
+        counts = pt.is_integer(stream.schema.field(stream.time).type)
+        if counts and self.time_unit != self.unit:
+            return f"{stream.time} in {self.time_unit}"
+        return stream.time

@@ -23,11 +23,13 @@ from recalljoin.quality.arrived import follow_ticks
 from recalljoin.quality.profile import profile_of
 from recalljoin.spark.cell_state import Meta, Store, append, read_chunks, read_meta
 from recalljoin.spark.cells import NOT_HOT, Hot
+from recalljoin.spark.delivery import Delivery, deliver
 from recalljoin.spark.hot import Version, can_split, version_after, version_at
 from recalljoin.spark.instances import Memory, Watch, gathered
 from recalljoin.spark.moving import hand_over, take_over
 from recalljoin.spark.owned import Owned
-from recalljoin.spark.packing import OWNED, PLACE, Delivery, deliver
+from recalljoin.spark.packing import OWNED, PLACE
+from recalljoin.spark.refusing import refuse_far_ahead
 from recalljoin.spark.report import Report
 from recalljoin.spark.tuple_cell import run_tuples
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from recalljoin.query import BoundQuery
     from recalljoin.spark.adaptation import PolicyPlan
+    from recalljoin.spark.ahead import AheadRule
     from recalljoin.spark.cells import Grid, Layout
     from recalljoin.spark.control_log import ControlLog
 
@@ -68,6 +71,8 @@ class CellPlan:
     """Leave late tuples in the control log."""
     policy: PolicyPlan | None = None
     """What chooses K where tuples arrive one by one; the control source does where they do not."""
+    ahead: AheadRule | None = None
+    """Which times are too far ahead of their stream to be believed; None for none."""
     named_hot: Hot = NOT_HOT
     """Keys the user says are hot."""
     follows_hot: bool = True
@@ -79,6 +84,11 @@ class CellPlan:
     def grid(self) -> Grid:
         """The cells."""
         return self.layout.grid
+
+    @property
+    def max_ahead(self) -> int | None:
+        """How far ahead of its stream a time is believed at once; None for any."""
+        return None if self.ahead is None else self.ahead.max_ahead
 
     def hot_versions(self) -> tuple[Version, ...]:
         """Keys found to be hot, as the control source has decided."""
@@ -130,6 +140,15 @@ def run_batch(
     watch.stop("restore")
 
     before = Clocks.of(pipeline.progress)
+    refuse_far_ahead(
+        plan.ahead,
+        query,
+        delivery,
+        local_times=before.local_times,
+        confirmed=meta.confirmed,
+        clock=meta.clock,
+        owns=[plan.grid.owns(cell, s) for s in range(pipeline.m)],
+    )
     first_rows = pipeline.n_arrived.copy()
     idle = _follow_clock(plan, meta, delivery)
     arrivals = _arrivals_of(query, delivery)
@@ -240,7 +259,7 @@ def _follow_clock(plan: CellPlan, meta: Meta, delivery: Delivery) -> NDArray[np.
 
 def _arrivals_of(query: BoundQuery, delivery: Delivery) -> Arrivals:
     times = [
-        times_of(table.column(stream.time), query.unit)[0]
+        times_of(table.column(stream.time), query.unit, query.time_unit)[0]
         for stream, table in zip(query.streams, delivery.tables, strict=True)
     ]
     return Arrivals(

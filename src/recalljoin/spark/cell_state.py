@@ -75,7 +75,13 @@ class Meta:
     """For each stream the clock when it last had a tuple; None for the next clock to be told."""
     placed_by: dict[str, Any] = field(default_factory=FIRST.to_json)
     """The version of hot keys by which the tuples there are were placed."""
+    confirmed: list[int] = field(default_factory=list)
+    """For each stream by how much tuples far ahead of it have outnumbered others."""
     layout: int = LAYOUT
+
+    def __post_init__(self) -> None:
+        # A state written before this was counted has none of it.
+        self.confirmed = self.confirmed or [0] * len(self.local_times)
 
     @property
     def clocks(self) -> Clocks:
@@ -247,7 +253,7 @@ def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
         # What tells copies apart is of no use after the batch.
         tables.append(table.select(needed_schema(query, s).names))
     times = tuple(
-        times_of(table.column(stream.time), query.unit)[0]
+        times_of(table.column(stream.time), query.unit, query.time_unit)[0]
         for stream, table in zip(query.streams, tables, strict=True)
     )
     before = head["before"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from recalljoin.spark.cells import Grid
     from recalljoin.spark.control_log import ControlLog
+    from recalljoin.spark.notices import Notices
 
 FORMAT = "recalljoin_control"
 COMPACT_AFTER = 256
@@ -52,6 +53,8 @@ class ControlPlan:
     """Milliseconds between batches without data; None for none after the first."""
     flush: bool = False
     """Whether the end of a bounded run releases everything."""
+    notices: Notices | None = None
+    """What is said in the log about the input; nothing has been said yet."""
     grid: Grid | None = None
     """The cells, if keys found to be hot are to be spread over them."""
 
@@ -179,6 +182,8 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for report in self._plan.log.reports_after(self._last_batch):
             self._adaptation.observe(report)
             self._measured.observe(report)
+            if self._plan.notices is not None:
+                self._plan.notices.observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch = report.batch

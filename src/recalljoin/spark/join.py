@@ -7,8 +7,6 @@ import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-import pyarrow as pa
-import pyarrow.types as pt
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
@@ -17,7 +15,7 @@ from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
 from recalljoin.errors import InvalidSetting
 from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
-from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
 from recalljoin.spark.observed import COUNTS, totals
@@ -25,7 +23,14 @@ from recalljoin.spark.options import RunOptions, RunSettings
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
 from recalljoin.spark.processor import CellProcessor, whereabouts
-from recalljoin.spark.replay import TICK, TICKED_DDL, Replayer, first_arrival, ticked_parcels
+from recalljoin.spark.replay import (
+    TICK,
+    TICKED_DDL,
+    Replayer,
+    first_arrival,
+    ticked_parcels,
+    unit_of,
+)
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
@@ -40,6 +45,7 @@ from recalljoin.spark.workers import own_workers, settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from recalljoin.engine.output import Output
@@ -204,8 +210,14 @@ def _replayed(
         n_groups=1,
         control_log=settings.control_log,
     )
-    arrivals = {stream.name: str(stream.arrival) for stream in plan.query.streams}
-    first = first_arrival(frames.values(), (arrivals[name] for name in frames)) or 0
+    streams = plan.query.streams
+    arrivals = {stream.name: str(stream.arrival) for stream in streams}
+    time_unit = settings.time_unit
+    names = (arrivals[name] for name in frames)
+    first = first_arrival(frames.values(), names, time_unit=time_unit) or 0
+    units = {s.name: unit_of(s.schema.field(str(s.arrival)).type, time_unit) for s in streams}
+    # A tick may be shorter than a unit of every column, but is never shorter than 1 ms.
+    unit = finest({"ms", *units.values()})
     length = nanoseconds(settings.tick, name="tick")
     if settings.arrival == "tuple":
         # Nothing depends on how they are cut then, so cut few.
@@ -214,22 +226,28 @@ def _replayed(
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
         raise InvalidSetting(message)
     parcels = None
-    for s, stream in enumerate(plan.query.streams):
+    for s, stream in enumerate(streams):
         arrival = arrivals[stream.name]
-        kind = stream.schema.field(arrival).type
         packing = ticked_parcels(
-            Router(plan.cells.query, plan.layout, s, plan.cells.named_hot),
+            Router(
+                plan.cells.query,
+                plan.layout,
+                s,
+                plan.cells.named_hot,
+                max_ahead=plan.cells.max_ahead,
+            ),
             arrival,
-            first=first,
-            length=in_unit(length, "us" if pt.is_timestamp(kind) else settings.time_unit),
+            first=in_unit(first, unit),
+            length=in_unit(length, unit),
+            factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
-        names = dict.fromkeys([*needed_schema(plan.cells.query, s).names, arrival])
-        packed = _chosen(frames[stream.name], list(names)).mapInArrow(packing, TICKED_DDL)
+        read = dict.fromkeys([*needed_schema(plan.cells.query, s).names, arrival])
+        packed = _chosen(frames[stream.name], list(read)).mapInArrow(packing, TICKED_DDL)
         parcels = packed if parcels is None else parcels.unionAll(packed)
     assert parcels is not None
     # Rows are packed before anything is joined: no key can be found to be hot on the way.
     cells = replace(plan.cells, follows_hot=False)
-    replayer = Replayer(cells, plan.policy, in_unit(length, "ms"))
+    replayer = Replayer(cells, plan.policy, in_unit(length, "ms"), in_unit(first, "ms"))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     left = (
@@ -285,7 +303,7 @@ def _routing(
         settle()
         batch, task, _ = whereabouts()
         hot = cells.named_hot | version_at(cells.hot_versions(), batch).hot
-        router = Router(cells.query, cells.layout, s, hot, watches)
+        router = Router(cells.query, cells.layout, s, hot, watches, cells.max_ahead)
         yield from router.route(batches, task)
 
     return route

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from recalljoin.engine.ahead import AUTO
+
 if TYPE_CHECKING:
     from recalljoin.query import DurationLike, TimeUnit
     from recalljoin.spark.adaptation import PolicyChoice
@@ -34,6 +36,7 @@ class RunOptions(TypedDict, total=False):
     late_rows: bool
     hot_keys: HotKeys
     retention: DurationLike | None
+    max_ahead: DurationLike | None
     tick: DurationLike
     name: str
     time_unit: TimeUnit
@@ -82,13 +85,17 @@ class RunSettings:
         How long tuples are remembered after they have left their window, to count the results
         lost with tuples that come even later. By default as long as the period if a recall is
         asked for, and as long as the largest window if not.
+    max_ahead
+        A time further ahead of its stream than this is refused, until other rows confirm that the
+        stream has really come there; times that are not ahead of the clock are always taken.
+        ``"auto"``: one hour, or ten times the longest of windows and period. None takes every time.
     tick
         Of recorded arrivals: rows that arrive within this time of each other arrive together.
         Where tuples arrive one by one, nothing depends on it.
     name
         Of the metrics in the query's own progress; two joins in one query need two.
     time_unit
-        What integer time columns count in.
+        What integer columns of time and arrival count in.
     """
 
     k: DurationLike | None = None
@@ -103,6 +110,7 @@ class RunSettings:
     late_rows: bool = False
     hot_keys: HotKeys = "auto"
     retention: DurationLike | None = None
+    max_ahead: DurationLike | None = AUTO
     tick: DurationLike = "100 ms"
     name: str = METRICS
     time_unit: TimeUnit = "ms"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow as pa
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.query import BoundQuery, columns
+from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot import Heavy, heavy_keys
 
@@ -56,6 +57,9 @@ PLACE = "__place"
 OWNED = "__owned"
 """Column that says which copy of a tuple counts; where it is missing, the cell's place decides."""
 
+REASON = "__reason"
+"""Column that says why a row was refused."""
+
 TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
 
 
@@ -79,6 +83,8 @@ class Head:
     """Time it took to pack them."""
     heavy: list[Heavy] = field(default_factory=list)
     """Keys that many of them have."""
+    spans: list[Span] = field(default_factory=list)
+    """How many of them lie where, if times far ahead are to be noticed."""
 
     def to_json(self) -> str:
         """As text."""
@@ -106,6 +112,8 @@ class Router:
         Keys that are spread over cells.
     watches
         Whether keys that many tuples have are to be noticed.
+    max_ahead
+        Times further ahead of the stream are to be noticed; None for none.
     """
 
     query: BoundQuery
@@ -113,6 +121,7 @@ class Router:
     stream: int
     hot: Hot = NOT_HOT
     watches: bool = False
+    max_ahead: int | None = None
 
     @property
     def grid(self) -> Grid:
@@ -141,14 +150,14 @@ class Router:
         bound = self.query.streams[self.stream]
         # In one piece rows are picked faster; and types are as bound, whatever the source declares.
         table = table.cast(self.schema).combine_chunks()
-        ts, known = times_of(table.column(bound.time), self.query.unit)
-        usable = known & (np.abs(ts) <= MAX_TIME)
+        ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
+        usable = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
         refused: dict[str, int] = {}
         if not usable.all():
             faulty = {NULL_TIME: ~known, TIME_OUT_OF_RANGE: known & ~usable}
             refused = {reason: int(rows.sum()) for reason, rows in faulty.items() if rows.any()}
             reasons = np.where(known, TIME_OUT_OF_RANGE, NULL_TIME)[~usable]
-            rows = table.filter(pa.array(~usable)).append_column("__reason", pa.array(reasons))
+            rows = table.filter(pa.array(~usable)).append_column(REASON, pa.array(reasons))
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
             table, ts = table.filter(pa.array(usable)), ts[usable]
@@ -174,6 +183,7 @@ class Router:
             refused=refused,
             seconds=time.perf_counter() - begin,
             heavy=heavy,
+            spans=[] if self.max_ahead is None else spans_of(ts, self.max_ahead),
         )
         yield self._parcels(head, bodies)
 
@@ -257,34 +267,6 @@ class Control:
         return json.dumps({"kind": CONTROL, **vars(self)})
 
 
-@dataclass
-class Delivery:
-    """What a cell is given in one batch."""
-
-    tables: tuple[pa.Table, ...]
-    """Its tuples of each stream; with column :data:`PLACE` where a stream's tuples have copies."""
-    bodies: tuple[tuple[bytes, ...], ...]
-    """The same as they came."""
-    n_arrived: list[int]
-    """Tuples of each stream in all cells together."""
-    marks: Int64s
-    """Largest timestamp of each stream; NEVER where none came."""
-    has_data: bool
-    """Whether any task sent anything."""
-    refused: list[dict[str, int]]
-    """For each stream, rows refused by reason."""
-    refused_rows: list[list[pa.Table]]
-    """For each stream, the rows themselves; sent to the first cell only."""
-    control: Control | None
-    route_seconds: float
-    heavy: list[Heavy]
-    """Keys that many tuples of a task have."""
-
-    def owned(self, s: int) -> NDArray[np.bool_] | None:
-        """Which of a stream's tuples are the copy that counts, where they say so themselves."""
-        return owned_in(self.tables[s])
-
-
 def owned_in(table: pa.Table) -> NDArray[np.bool_] | None:
     """Column :data:`OWNED` of some tuples, if they have one."""
     if OWNED not in table.column_names:
@@ -306,64 +288,6 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     if stream.arrival is not None:
         names.add(stream.arrival)
     return pa.schema([f for f in stream.schema if f.name in names])
-
-
-def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> Delivery:
-    """Unpack the parcels of one cell, in whatever order they come.
-
-    Parameters
-    ----------
-    query
-        The bound query.
-    parcels
-        Heads and bodies.
-    """
-    m = len(query.streams)
-    pieces: dict[tuple[str, int, int, int], list[tuple[int, bytes]]] = {}
-    refused: list[dict[str, int]] = [{} for _ in range(m)]
-    n_arrived = [0] * m
-    marks = np.full(m, NEVER, dtype=np.int64)
-    control = None
-    has_data = False
-    seconds = 0.0
-    heavy: list[Heavy] = []
-    for text, body in parcels:
-        content: dict[str, Any] = json.loads(text)
-        if content["kind"] == CONTROL:
-            content.pop("kind")
-            control = Control(**content)
-            continue
-        head = Head(**content)
-        has_data = True
-        if body is not None:
-            place = (head.kind, head.stream, head.task, head.part)
-            pieces.setdefault(place, []).append((head.piece, body))
-        if head.kind == REFUSED or head.piece:
-            continue
-        n_arrived[head.stream] += head.n
-        marks[head.stream] = max(int(marks[head.stream]), head.top)
-        seconds += head.seconds
-        heavy += [Heavy(*each) for each in head.heavy]
-        for reason, count in head.refused.items():
-            counts = refused[head.stream]
-            counts[reason] = counts.get(reason, 0) + count
-    bodies: list[list[bytes]] = [[] for _ in range(m)]
-    refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
-    # Tasks finish in any order; their tuples are taken in one.
-    for (kind, s, _, _), parts in sorted(pieces.items()):
-        parts.sort()
-        assert [piece for piece, _ in parts] == list(range(len(parts))), (kind, s, len(parts))
-        body = b"".join(part for _, part in parts)
-        if kind == REFUSED:
-            refused_rows[s].append(from_bytes(body))
-        else:
-            bodies[s].append(body)
-    ordered = tuple(tuple(parts) for parts in bodies)
-    tables = tuple(table_of(query, s, parts) for s, parts in enumerate(ordered))
-    return Delivery(
-        tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds,
-        sorted(heavy),
-    )  # fmt: skip
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
+from recalljoin.engine.ahead import max_ahead_of
+from recalljoin.engine.doubts import integer_streams
 from recalljoin.errors import InvalidQuery, InvalidSetting
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
 from recalljoin.spark.adaptation import PolicyPlan, plan_policy
+from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import CellPlan
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
 from recalljoin.spark.hot import can_split
+from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.streams import arrow_schema
 
@@ -61,6 +65,7 @@ class JoinPlan:
             policy=self.policy,
             heartbeat=None if idle_after is None else max(idle_after // 2, _SHORTEST_HEARTBEAT),
             flush=flush,
+            notices=Notices(integer_streams(self.query), self.query.time_unit),
             grid=self.layout.grid if self.finds_hot_keys else None,
         )
 
@@ -148,6 +153,7 @@ def plan_join(
         idle_after=idle_after,
         late_rows=settings.late_rows,
         policy=policy if by_tuple else None,
+        ahead=_ahead(bound, settings.max_ahead, frames),
         named_hot=named_hot,
     )
     if by_tuple:
@@ -174,6 +180,16 @@ def _arrives_by_tuple(settings: RunSettings) -> bool:
             message = f"`{name}` is there with arrival='tick' only"
             raise InvalidSetting(message)
     return True
+
+
+def _ahead(
+    bound: BoundQuery, given: DurationLike | None, frames: Mapping[str, DataFrame]
+) -> AheadRule | None:
+    max_ahead = max_ahead_of(bound, given)
+    if max_ahead is None:
+        return None
+    recorded = not any(frame.isStreaming for frame in frames.values())
+    return AheadRule.of(bound, max_ahead, recorded=recorded)
 
 
 def _for_cells(bound: BoundQuery, *, by_tuple: bool) -> BoundQuery:
@@ -231,7 +247,7 @@ def identity_of(
 ) -> str:
     """What must stay the same while a checkpoint is in use, as JSON."""
     streams = {
-        stream.name: f"window {stream.window} {bound.unit}, time {stream.time}"
+        stream.name: f"window {stream.window} {bound.unit}, time {bound.time_text(stream)}"
         for stream in bound.streams
     }
     columns = {

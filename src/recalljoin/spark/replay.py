@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import NANOSECONDS_PER
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.group import Parcel, run_group
 from recalljoin.spark.packing import PARCELS, Control, Router
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.engine.queues import Int64s
+    from recalljoin.query import TimeUnit
     from recalljoin.spark.cell import CellPlan
 
 TICK = "tick"
@@ -66,8 +68,12 @@ class MemoryStore:
         del self.chunks[cell, number]
 
 
-def first_arrival(frames: Iterable[DataFrame], columns: Iterable[str]) -> int | None:
-    """The smallest arrival of all inputs, as Arrow counts it; None where there are no rows.
+def first_arrival(
+    frames: Iterable[DataFrame], columns: Iterable[str], *, time_unit: TimeUnit
+) -> int | None:
+    """The smallest arrival of all inputs, in nanoseconds; None where there are no rows.
+
+    Integers count in ``time_unit``.
 
     Raises
     ------
@@ -83,12 +89,19 @@ def first_arrival(frames: Iterable[DataFrame], columns: Iterable[str]) -> int | 
             message = f"`arrival` must not be null; column {column!r} is"
             raise InvalidSetting(message)
         if table.column(0)[0].is_valid:
-            firsts.append(int(_as_numbers(table.column(0))[0]))
+            unit = NANOSECONDS_PER[unit_of(table.column(0).type, time_unit)]
+            firsts.append(int(_as_numbers(table.column(0))[0]) * unit)
     return min(firsts, default=None)
 
 
+def unit_of(kind: pa.DataType, time_unit: TimeUnit) -> TimeUnit:
+    """What a column of arrivals counts in."""
+    unit: TimeUnit = kind.unit if pt.is_timestamp(kind) else time_unit
+    return unit
+
+
 def ticked_parcels(
-    router: Router, arrival: str, *, first: int, length: int
+    router: Router, arrival: str, *, first: int, length: int, factor: int = 1
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for mapInArrow that packs rows tick by tick.
 
@@ -99,9 +112,11 @@ def ticked_parcels(
     arrival
         Column that says when a row arrived.
     first
-        The first arrival of all inputs.
+        The first arrival of all inputs, in the finest unit among their arrival columns.
     length
-        Length of a tick, in the unit of the arrival column.
+        Length of a tick in that unit.
+    factor
+        How many of that unit make one of this arrival column's.
     """
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +124,7 @@ def ticked_parcels(
         task = context.partitionId() if context is not None else 0
         part = 0
         for batch in batches:
-            tick = (_as_numbers(batch.column(arrival)) - first) // length
+            tick = (_as_numbers(batch.column(arrival)) * factor - first) // length
             order = np.argsort(tick, kind="stable")
             ordered = batch.take(pa.array(order))
             starts = np.flatnonzero(np.diff(tick[order], prepend=-1))
@@ -136,11 +151,14 @@ class Replayer:
         What chooses the slack.
     length
         Length of a tick in milliseconds.
+    start
+        When the first tick begins, in milliseconds since 1970.
     """
 
     plan: CellPlan
     policy: PolicyPlan
     length: int
+    start: int
 
     def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results, from parcels in the order of their ticks."""
@@ -149,10 +167,13 @@ class Replayer:
         for tick, parcels in _by_tick(batches):
             if tick > last + 1 and run.n_ticks:
                 # A tick without tuples matters if the slack has fallen. More of them do not.
-                yield from run.tick({}, clock=(last + 1) * self.length)
-            yield from run.tick(parcels, clock=tick * self.length)
+                yield from run.tick({}, clock=self._clock(last + 1))
+            yield from run.tick(parcels, clock=self._clock(tick))
             last = tick
-        yield from run.tick({}, clock=(last + 1) * self.length, flush=True)
+        yield from run.tick({}, clock=self._clock(last + 1), flush=True)
+
+    def _clock(self, tick: int) -> int:
+        return self.start + tick * self.length
 
 
 @dataclass

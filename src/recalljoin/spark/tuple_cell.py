@@ -23,8 +23,10 @@ from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile, profile_of
 from recalljoin.quality.replay import adaptation_points
 from recalljoin.spark.cell_state import check_identity, check_layout
+from recalljoin.spark.delivery import deliver
 from recalljoin.spark.instances import Memory, Watch, gathered
-from recalljoin.spark.packing import deliver, table_of
+from recalljoin.spark.packing import table_of
+from recalljoin.spark.refusing import refuse_far_ahead
 from recalljoin.spark.report import Report
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class Meta:
     """Name and memory of the policy."""
     interval: dict[str, Any] | None = None
     """What the adaptation interval has shown so far, if a batch ended within it."""
+    confirmed: list[int] = field(default_factory=list)
+    """For each stream by how much tuples far ahead of it have outnumbered others."""
     layout: int = LAYOUT
 
 
@@ -97,6 +101,18 @@ def run_tuples(
         instance = _restored(plan, policy_plan, store, meta)
     pipeline, policy = instance
     watch.stop("restore")
+    m = pipeline.m
+    # A state written before this was counted has none of it.
+    meta.confirmed = meta.confirmed or [0] * m
+    refuse_far_ahead(
+        plan.ahead,
+        query,
+        delivery,
+        local_times=[int(t) for t in pipeline.local_times],
+        confirmed=meta.confirmed,
+        clock=meta.clock,
+        owns=[True] * m,
+    )
     if delivery.control is not None:
         meta.clock = delivery.control.clock
     tables = {s.name: t for s, t in zip(query.streams, delivery.tables, strict=True)}

@@ -122,7 +122,7 @@ def test_times_are_integers_in_the_unit_of_the_query(
     values: list[int], kind: pa.DataType, unit: str, expected: list[int]
 ) -> None:
     column = pa.chunked_array([pa.array(values, pa.int64()).cast(kind), pa.nulls(1, kind)])
-    times, known = times_of(column, unit)
+    times, known = times_of(column, unit, unit)
     assert times[:-1].tolist() == expected
     assert known.tolist() == [True] * len(values) + [False]
 
