@@ -63,6 +63,9 @@ class Script:
         Where the input is cut into pushes: numbers of arrivals, or of ticks, growing.
     rewritten
         Pushes after which the engine is written, thrown away and restored.
+    retentions
+        For each push, and for the flush, how long tuples are remembered from there on; None to
+        leave that as it is.
     idle
         For each tick the streams declared idle.
     stretch, chunk
@@ -75,6 +78,7 @@ class Script:
     k: tuple[int, ...]
     cuts: tuple[int, ...] = ()
     rewritten: frozenset[int] = frozenset()
+    retentions: tuple[int | None, ...] = ()
     idle: tuple[frozenset[int], ...] = ()
     stretch: int = operator.STRETCH
     chunk: int = operator.CHUNK
@@ -94,6 +98,10 @@ class Script:
         """Begin and end of every push."""
         edges = [0, *self.cuts, self.length]
         return list(itertools.pairwise(edges))
+
+    def retention_from(self, piece: int) -> int | None:
+        """How long tuples are remembered from a push on, if that changes there."""
+        return self.retentions[piece] if piece < len(self.retentions) else None
 
     @property
     def bound(self) -> BoundQuery:
@@ -226,6 +234,7 @@ class EngineRun:
     def account(self) -> Account:
         """Run all pieces and tell what happened."""
         for piece, (begin, end) in enumerate(self.script.pieces):
+            self.remember(piece)
             if self.script.in_ticks:
                 outcome = drain(self.push_ticks(begin, end))
             else:
@@ -235,8 +244,15 @@ class EngineRun:
             if piece in self.script.rewritten:
                 content = snapshot(self.pipeline).to_pybytes()
                 self.pipeline = restore(self.script.bound, content, self.script.settings)
+        self.remember(len(self.script.pieces))
         self.take(*drain(self.pipeline.flush()))
         return self.told
+
+    def remember(self, piece: int) -> None:
+        """Change the retention where the script says so."""
+        retention = self.script.retention_from(piece)
+        if retention is not None:
+            self.pipeline.remember_for(retention)
 
     def push_ticks(self, begin: int, end: int) -> Any:
         """The step of some ticks."""

@@ -47,8 +47,9 @@ def scripts(
     source: SearchStrategy[Case] | None = None,
     idles: bool = True,
     rewrites: bool = False,
+    remembers: bool = False,
 ) -> Script:
-    """Draw a case and a way to run it."""
+    """Draw a case and a way to run it; ``remembers``: with a retention that changes."""
     case = within_range(draw(cases() if source is None else source))
     length = len(case.arrivals)
     idle: tuple[frozenset[int], ...] = ()
@@ -65,6 +66,7 @@ def scripts(
         k=tuple(draw(schedules(length))),
         cuts=tuple(cuts),
         rewritten=draw(st.frozensets(st.integers(0, n_pieces - 1))) if rewrites else frozenset(),
+        retentions=tuple(draw(_retentions(n_pieces + 1))) if remembers else (),
         idle=idle,
         stretch=draw(st.sampled_from((operator.STRETCH, 1, 3, 10))),
         chunk=draw(st.sampled_from((operator.CHUNK, BLOCK, BLOCK + 88))),
@@ -110,6 +112,7 @@ def large_scripts(draw: DrawFn, arrival: str, *, n: int = 400) -> Script:
         k=tuple((draw(schedules(20)) * (length // 20 + 1))[:length]),
         cuts=cuts,
         rewritten=frozenset(range(0, len(cuts), 5)),
+        retentions=tuple(draw(_retentions(len(cuts) + 2))) if draw(st.booleans()) else (),
         stretch=draw(st.sampled_from((operator.STRETCH, 20))),
         chunk=draw(st.sampled_from((operator.CHUNK, BLOCK))),
     )
@@ -146,7 +149,13 @@ def extreme_scripts(draw: DrawFn, arrival: Arrival) -> Script:
         k=tuple(draw(edges) for _ in range(length)),
         cuts=tuple(cuts),
         rewritten=draw(st.frozensets(st.integers(0, len(cuts)))),
+        retentions=tuple(draw(st.none() | edges) for _ in range(len(cuts) + 2)),
     )
+
+
+def _retentions(n: int) -> SearchStrategy[list[int | None]]:
+    """Draw where the retention changes, and to what."""
+    return st.lists(st.sampled_from((None, 0, 1, 4, 15, 40, 100, 2**61)), min_size=n, max_size=n)
 
 
 def within_range(case: Case) -> Case:

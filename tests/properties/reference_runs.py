@@ -58,7 +58,10 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
         ticks = TickJoin(script.case.query, horizon=script.settings.retention)
         if near:
             ticks.memory = _NearMemory(script.case.query)
-        for begin, end in script.pieces:
+        for piece, (begin, end) in enumerate(script.pieces):
+            retention = script.retention_from(piece)
+            if retention is not None:
+                ticks.remember_for(retention)
             for n in range(begin, end):
                 tuples = [e for e in arrivals if e.tick == n]
                 idle = script.idle[n] if script.idle else frozenset()
@@ -71,11 +74,17 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
         join = PerTupleJoin(script.case.query, horizon=script.settings.retention)
         if near:
             join.join.memory = _NearMemory(script.case.query)
-        for begin, end in script.pieces:
+        for piece, (begin, end) in enumerate(script.pieces):
+            retention = script.retention_from(piece)
+            if retention is not None:
+                join.join.remember_for(retention)
             for n in range(begin, end):
                 join.disorder.set_k(script.k[n])
                 received += join.push(arrivals[n])
             told.clocks.append(_tuple_clocks(join))
+        retention = script.retention_from(len(script.pieces))
+        if retention is not None:
+            join.join.remember_for(retention)
         received += join.flush()
         last = _tuple_clocks(join)
         told.clocks.append(last._replace(n_buffered=0))

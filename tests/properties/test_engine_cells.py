@@ -44,9 +44,12 @@ class Cells:
         batches: list[Counter[Any]] = []
         totals: Counter[str] = Counter()
         slack: Counter[tuple[int, int]] = Counter()
-        for piece in [*self.script.pieces, None]:
+        for number, piece in enumerate([*self.script.pieces, None]):
             found: Counter[Any] = Counter()
+            retention = self.script.retention_from(number)
             for cell, pipeline in enumerate(self.pipelines):
+                if retention is not None:
+                    pipeline.remember_for(retention)
                 steps = pipeline.flush() if piece is None else self._push(pipeline, cell, *piece)
                 out, step = drain(steps)
                 for batch in out:
@@ -94,14 +97,14 @@ def _named(batch: Any, m: int) -> list[tuple[int, ...]]:
 
 
 @given(
-    script=scripts("tick", source=cases(kinds=KINDS), idles=False),
+    script=scripts("tick", source=cases(kinds=KINDS), idles=False, remembers=True),
     n=st.sampled_from((2, 3, 8)),
 )
 def test_the_same_batches_come_out_of_any_number_of_cells(script: Script, n: int) -> None:
     assert Cells(script, n).run() == Cells(script, 1).run()
 
 
-@given(script=scripts("tick", rows=True, source=cases(kinds=KINDS), idles=False))
+@given(script=scripts("tick", rows=True, source=cases(kinds=KINDS), idles=False, remembers=True))
 def test_three_cells_produce_and_lose_what_one_instance_does(script: Script) -> None:
     batches, totals, slack = Cells(script, 3).run()
     whole = through_engine(script)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine import drain
-from recalljoin.engine.chunks import Chunk, Clocks, last_needed, needed_at, rebuild
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at, rebuild
 from tests.properties.engine_runs import Account, EngineRun, Script, taken_as, through_engine
 from tests.properties.engine_scripts import FEW, scripts
 
@@ -27,7 +26,11 @@ class Rebuilt(EngineRun):
     def account_with(self, rebuilds: frozenset[int]) -> Account:
         """Run to the end, rebuilding after some ticks."""
         ticks = np.array([e.tick for e in self.script.case.arrivals], dtype=np.int64)
+        begins = [begin for begin, _ in self.script.pieces]
         for n in range(self.script.length):
+            for piece, begin in enumerate(begins):
+                if begin == n:
+                    self.remember(piece)
             first, last = (int(i) for i in np.searchsorted(ticks, (n, n + 1)))
             part = self.arrivals.slice(first, last)
             times = tuple(part.ts[part.stream == s] for s in range(self.script.case.m))
@@ -44,15 +47,15 @@ class Rebuilt(EngineRun):
         return self.told
 
     def _rebuild(self) -> None:
-        now = Clocks.of(self.pipeline.progress)
+        now, remembered = Clocks.of(self.pipeline.progress), self.pipeline.remembered
         bound, settings = self.script.bound, self.script.settings
         self.chunks = [
             self._trimmed(chunk, numbers, now.watermark)
             for chunk, numbers in self.chunks
-            if last_needed(bound, settings, chunk) != NEVER
-            and last_needed(bound, settings, chunk) >= now.watermark
+            if not is_over(last_in_window(bound, chunk), remembered.retention, now.watermark)
         ]
-        self.pipeline = rebuild(bound, settings, [chunk for chunk, _ in self.chunks], now)
+        chunks = [chunk for chunk, _ in self.chunks]
+        self.pipeline = rebuild(bound, settings, chunks, now, remembered)
         # Rows are numbered as they come in the chunks that are left, which need not be the last.
         for s, to_come in enumerate(self.to_come):
             kept = [number for _, numbers in self.chunks for number in numbers[s]]
@@ -65,7 +68,7 @@ class Rebuilt(EngineRun):
         self.n_trimmed += 1
         if self.n_trimmed % 2:
             return chunk, numbers
-        masks = needed_at(self.script.bound, self.script.settings, chunk, watermark)
+        masks = needed_at(self.script.bound, self.pipeline.retention, chunk, watermark)
         tables = tuple(
             table.filter(pa.array(mask)) for table, mask in zip(chunk.tables, masks, strict=True)
         )
@@ -77,7 +80,7 @@ class Rebuilt(EngineRun):
         return Chunk(tables, times, chunk.before), left
 
 
-@given(script=scripts("tick"), data=st.data())
+@given(script=scripts("tick", remembers=True), data=st.data())
 def test_rebuilding_from_chunks_after_any_ticks_changes_nothing(
     script: Script, data: st.DataObject
 ) -> None:

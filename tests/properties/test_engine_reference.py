@@ -55,6 +55,14 @@ def test_counts_per_tick_are_those_of_the_reference(script: Script) -> None:
     same_accounts(script)
 
 
+@pytest.mark.parametrize("arrival", ["tuple", "tick"])
+@given(data=st.data())
+def test_a_retention_that_changes_counts_what_is_lost_as_the_reference_does(
+    arrival: Arrival, data: st.DataObject
+) -> None:
+    same_accounts(data.draw(scripts(arrival, rewrites=True, remembers=True)))
+
+
 @FEW
 @given(script=large_scripts("tuple"))
 def test_hundreds_of_tuples_one_by_one_are_those_of_the_reference(script: Script) -> None:

@@ -97,8 +97,16 @@ class MSWJ:
     def __init__(self, query: Query, *, horizon: int | None = None) -> None:
         self.query = query
         self.horizon = query.largest_window if horizon is None else horizon
+        self.complete_since: Instant = MINUS_INFINITY
         self.join_time: Instant = MINUS_INFINITY  # line 1
         self.memory = Memory(query)
+
+    def remember_for(self, horizon: int) -> None:
+        """Change the horizon between two tuples; a longer one brings nothing back."""
+        if horizon > self.horizon:
+            reached = self.join_time - self.horizon
+            self.complete_since = max(self.complete_since, reached)
+        self.horizon = horizon
 
     def push(self, e: Annotated, *, k: int = 0, base_time: Instant = MINUS_INFINITY) -> Received:
         """Take a tuple; return what it produced, or lost.
@@ -117,7 +125,7 @@ class MSWJ:
             # Line 9 prints >, the text of Sec. III-A has >=. A tuple at the very edge of its
             # window still joins tuples at the join time, so >= it is.
             in_window=e.ts >= self.join_time - self.query.windows[e.stream],
-            beyond_horizon=e.ts < self.join_time - self.horizon,
+            beyond_horizon=e.ts < max(self.join_time - self.horizon, self.complete_since),
         )
 
 

@@ -100,8 +100,16 @@ class TickJoin:
     def __init__(self, query: Query, *, horizon: int | None = None) -> None:
         self.query = query
         self.horizon = query.largest_window if horizon is None else horizon
+        self.complete_since: Instant = MINUS_INFINITY
         self.disorder = TickDisorderHandling(query.m)
         self.memory = Memory(query)
+
+    def remember_for(self, horizon: int) -> None:
+        """Change the horizon between two ticks; a longer one brings nothing back."""
+        if horizon > self.horizon:
+            reached = self.disorder.watermark - self.horizon
+            self.complete_since = max(self.complete_since, reached)
+        self.horizon = horizon
 
     def step(
         self, tuples: Collection[StreamTuple], *, k: Slack, idle: Collection[int] = ()
@@ -117,7 +125,7 @@ class TickJoin:
                 self.memory.take_late(
                     e,
                     in_window=e.ts >= watermark - self.query.windows[e.stream],
-                    beyond_horizon=e.ts < watermark - self.horizon,
+                    beyond_horizon=e.ts < max(watermark - self.horizon, self.complete_since),
                     base_time=e.base_time,
                 )
             )
@@ -146,6 +154,7 @@ def run_ticks(
     k: Slack | Callable[[int], Slack] = 0,
     idle: Callable[[int], Collection[int]] = lambda _tick: (),
     horizon: int | None = None,
+    remember: Callable[[int], int | None] = lambda _tick: None,
     n_ticks: int | None = None,
 ) -> TickRun:
     """Run a bounded input to its end, every tick from 0 to the last, empty ones too.
@@ -158,6 +167,8 @@ def run_ticks(
         One K, one per stream, or a function from the tick's number to either.
     idle
         From the tick's number to the streams declared idle.
+    remember
+        From the tick's number to the horizon from there on, where it changes.
     n_ticks
         Number of ticks. None: up to the last that holds a tuple.
     """
@@ -170,6 +181,9 @@ def run_ticks(
         n_ticks = max((e.tick for e in arrivals), default=-1) + 1
     for n in range(n_ticks):
         tuples = [e for e in arrivals if e.tick == n]
+        changed = remember(n)
+        if changed is not None:
+            join.remember_for(changed)
         received += join.step(tuples, k=k(n) if callable(k) else k, idle=idle(n))
         base_times.append(join.disorder.base_time)
         watermarks.append(join.disorder.watermark)

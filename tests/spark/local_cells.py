@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
 from recalljoin.engine.folding import Folded
+from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.spark import cell, tuple_cell
 from recalljoin.spark.cell import CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
@@ -85,6 +86,7 @@ class LocalJoin:
             named_hot=named_hot,
             policy=policy,
             ahead=ahead,
+            horizon=None if policy is None else HorizonPlan(policy.settings),
         )
         self.stores = [DictStore() for _ in range(grid.n_cells)]
         self.n_batches = 0

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.control_log import ControlLog
@@ -113,9 +114,9 @@ def check(found: Outcome, recording: Recording) -> None:
     )
     expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
     assert found.results == Counter(result.arrivals for result in expected.produced)
-    adaptation = Adaptation(PolicyPlan(TARGET))
+    adaptation = Adaptation(PolicyPlan(TARGET), HorizonPlan(TARGET))
     for report in found.reports:
-        assert report.k == adaptation.k
+        assert (report.k, report.retention) == (adaptation.k, adaptation.retention)
         adaptation.observe(report)
 
 

@@ -81,17 +81,25 @@ def n_waiting(case: Case, expected: TickRun, n: int) -> int:
 
 @pytest.mark.parametrize("n_cells", [1, 2, 3, 8])
 @settings(max_examples=25)
-@given(drawn=scheduled(), n_tasks=st.integers(1, 3), forget=st.lists(st.booleans(), max_size=9))
+@given(
+    drawn=scheduled(),
+    n_tasks=st.integers(1, 3),
+    forget=st.lists(st.booleans(), max_size=9),
+    retentions=st.lists(st.sampled_from((None, 0, 4, 15, 40, 100)), max_size=9),
+)
 def test_cells_produce_and_count_what_the_reference_does(
     tmp_path_factory: pytest.TempPathFactory,
+    *,
     n_cells: int,
     drawn: tuple[Case, list[int]],
     n_tasks: int,
     forget: list[bool],
+    retentions: list[int | None],
 ) -> None:
     case, ks = drawn
+    remember = dict(enumerate(retentions)).get
     assume(all(abs(e.ts) <= 2**61 for e in case.arrivals))  # others are refused
-    expected = run_ticks(case.query, case.arrivals, k=lambda n: ks[n])
+    expected = run_ticks(case.query, case.arrivals, k=lambda n: ks[n], remember=remember)
     join = LocalJoin(bound(case), n_cells, tmp_path_factory.mktemp("log"))
     produced: list[tuple[int, ...]] = []
     totals: Counter[str] = Counter()
@@ -99,7 +107,7 @@ def test_cells_produce_and_count_what_the_reference_does(
     for n, tables in enumerate(ticks):
         results, report = join.batch(
             tables,
-            control=Control(k=ks[n], clock=n),
+            control=Control(k=ks[n], clock=n, retention=remember(n)),
             n_tasks=n_tasks,
             forget=n < len(forget) and forget[n],
         )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Query, Stream
 from recalljoin.spark.adaptation import Adaptation, PolicyPlan, plan_policy
@@ -51,6 +52,7 @@ def reader(folder: Path, **more: Any) -> ControlReader:
         "keys": (4, 7),
         "identity": IDENTITY,
         "policy": PolicyPlan(SETTINGS, "percentile"),
+        "horizon": HorizonPlan(SETTINGS),
         **more,
     }
     return ControlReader(ControlPlan(**settings))
@@ -106,7 +108,7 @@ def test_slacks_are_the_same_when_the_reader_starts_again_anywhere(tmp_path: Pat
     for tables in ticks(8):
         after = source.latestOffset(offset, NO_LIMIT)
         again = reader(tmp_path).latestOffset(offset, NO_LIMIT)
-        assert again["k"] == after["k"]
+        assert (again["k"], again["retention"]) == (after["k"], after["retention"])
         join.batch(tables, control=control_of(source, offset, after))
         offset = after
     assert offset["k"] > 0
@@ -242,7 +244,7 @@ def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path)
 
     # Local times after the batches:  9   29   59   61   200   205
     # Intervals end at:               9        59         109 ...    so it adapts at 9, 59 and 200.
-    adaptation = Adaptation(PolicyPlan(SETTINGS, make))
+    adaptation = Adaptation(PolicyPlan(SETTINGS, make), None)
     join = LocalJoin(BOUND, 2, tmp_path)
     for latest in (9, 29, 59, 61, 200, 205):
         table = pa.table({"ts": [latest], "a": [1]}, schema=SCHEMA)
@@ -265,3 +267,30 @@ def test_slack_recall_and_policy_must_fit_together(given: dict[str, Any], messag
     values: dict[str, Any] = {"recall": None, "k": None, "choice": None, "options": None, **given}
     with pytest.raises(InvalidSetting, match=message):
         plan_policy(SETTINGS, **values)
+
+
+def test_the_driver_says_once_when_the_limit_of_bytes_shortens_the_horizon_and_once_when_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = reader(tmp_path, horizon=HorizonPlan(SETTINGS, limit=100))
+    join = LocalJoin(BOUND, 2, tmp_path)
+    offset = source.initialOffset()
+    retentions = []
+    for tables in ticks(8):
+        after = source.latestOffset(offset, NO_LIMIT)
+        control = control_of(source, offset, after)
+        assert (control.retention, control.limited) == (after["retention"], after["limited"])
+        retentions.append(join.batch(tables, control=control)[1].retention)
+        offset = after
+    assert retentions[0] == 500
+    assert retentions[-1] < 10
+    assert offset["limited"]
+    said = [record.message for record in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith("`horizon_memory` makes the join remember tuples for less time")
+    # A restart with more memory.
+    more = reader(tmp_path, horizon=HorizonPlan(SETTINGS))
+    assert not more.latestOffset(offset, NO_LIMIT)["limited"]
+    assert [record.message for record in caplog.records][1:] == [
+        "`horizon_memory` no longer shortens how long the join remembers tuples"
+    ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.progress import Progress
+    from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 
 
@@ -63,27 +64,31 @@ class Chunk:
     """After the tick before."""
 
 
-def last_needed(query: BoundQuery, settings: EngineSettings, chunk: Chunk) -> int:
-    """The watermark after which nobody can need any tuple of the chunk; NEVER if it has none.
+def last_in_window(query: BoundQuery, chunk: Chunk) -> int:
+    """The watermark after which no tuple of the chunk is in a window; NEVER if it has none.
 
-    A late tuple counts from the watermark it missed, as in the windows.
+    A late tuple counts from the watermark it missed, as in the windows. How long the chunk is
+    needed after that is up to the retention, which may change.
     """
-    horizon = _horizon(query, settings)
     last = NEVER
     for stream, ts in zip(query.streams, chunk.times, strict=True):
         if len(ts):
             now = max(int(ts.max()), chunk.before.watermark)
-            last = max(last, now + stream.window + horizon)
+            last = max(last, now + stream.window)
     return last
 
 
+def is_over(last: int, retention: int, watermark: int) -> bool:
+    """Whether nobody can need a chunk any more that was in windows until ``last``."""
+    return last == NEVER or last + retention < watermark
+
+
 def needed_at(
-    query: BoundQuery, settings: EngineSettings, chunk: Chunk, watermark: int
+    query: BoundQuery, retention: int, chunk: Chunk, watermark: int
 ) -> list[NDArray[np.bool_]]:
     """For each stream, which tuples of the chunk somebody can need once time has come so far."""
-    horizon = _horizon(query, settings)
     return [
-        _is_needed(np.maximum(ts, chunk.before.watermark), stream.window + horizon, watermark)
+        _is_needed(np.maximum(ts, chunk.before.watermark), stream.window + retention, watermark)
         for stream, ts in zip(query.streams, chunk.times, strict=True)
     ]
 
@@ -96,7 +101,11 @@ def _is_needed(seen: Int64s, reach: int | Int64s, watermark: int) -> NDArray[np.
 
 
 def rebuild(
-    query: BoundQuery, settings: EngineSettings, chunks: Iterable[Chunk], now: Clocks
+    query: BoundQuery,
+    settings: EngineSettings,
+    chunks: Iterable[Chunk],
+    now: Clocks,
+    remembered: Remembered,
 ) -> Pipeline:
     """The pipeline that has taken in these chunks and stands at ``now``.
 
@@ -108,9 +117,13 @@ def rebuild(
         In the order of their ticks; those that are no longer needed may be missing.
     now
         The clocks after the last tick.
+    remembered
+        How far back its memory goes by now. Chunks may hold tuples that the pipeline had let go
+        of; no result that is counted can have one of them.
     """
     pipeline = Pipeline(query, settings)
     now.put_into(pipeline.progress)
+    pipeline.operator.windows.remembered = remembered
     chunks = list(chunks)
     if not chunks:
         return pipeline
@@ -134,7 +147,7 @@ def rebuild(
     seen = np.where(late, missed[tick], pending.ts)
     kept = ~waits
     sizes = np.array([stream.window for stream in query.streams], dtype=np.int64)
-    reach = sizes[pending.stream] + _horizon(query, settings)
+    reach = sizes[pending.stream] + remembered.retention
     # Tuples the join did not keep because they were too late even for counting.
     kept &= ~late | (pending.ts >= seen - reach)
     kept &= _is_needed(seen, reach, now.watermark)
@@ -162,14 +175,6 @@ def _remember(
     cells = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
     windows.values[:, cells] = part.values
     pipeline.operator.n_received = len(ids)
-
-
-def _horizon(query: BoundQuery, settings: EngineSettings) -> int:
-    if not settings.lost:
-        return 0
-    if settings.retention is not None:
-        return settings.retention
-    return max(stream.window for stream in query.streams)
 
 
 def _all_arrivals(query: BoundQuery, chunks: list[Chunk]) -> Arrivals:

@@ -137,6 +137,7 @@ def count_sequence(
     late_live: Queues,
     sizes: Int64s,
     retention: int,
+    since: int,
     tree: TreeArrays,
     with_lost: bool,
     with_slack: bool,
@@ -162,7 +163,7 @@ def count_sequence(
         if late:
             if n_lost + len(scratch.points) > len(tally.lost_ts):
                 return i, n_lost
-            tally.beyond[i] = ts < now - retention
+            tally.beyond[i] = ts < max(since, now - retention)
             if ts < now - sizes[s] - retention:
                 continue
         else:

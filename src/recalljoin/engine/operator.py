@@ -108,7 +108,8 @@ class JoinOperator:
     conditions
         The rest of the join condition.
     retention
-        How long after it has left its window a tuple is kept to count lost results with.
+        How long after it has left its window a tuple is kept to count lost results with, until
+        the windows' ``remembered`` is replaced.
     rows
         Produce the results themselves, not only their number.
     in_order
@@ -201,7 +202,7 @@ class JoinOperator:
         while at < len(part.ts):
             at, n_lost = count_sequence(
                 part, at, self.n_received, windows.rings, windows.slots,
-                windows.key_sets, windows.late, windows.sizes, self.retention, self.plan.trees,
+                windows.key_sets, windows.late, windows.sizes, *windows.remembered, self.plan.trees,
                 self.with_lost, self.with_slack, scratch, tally, 0,
             )  # fmt: skip
             if n_lost:
@@ -216,7 +217,7 @@ class JoinOperator:
             cells=np.full(n, NONE, dtype=np.int64),
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
         )
-        old = too_old(part, windows.sizes, self.retention, received.beyond)
+        old = too_old(part, windows.sizes, *windows.remembered, received.beyond)
         (chosen,) = np.nonzero(~old)
         admit(
             part, chosen, self.n_received + chosen, windows.rings, windows.chains,

@@ -53,6 +53,11 @@ class Payload:
         """Rows kept."""
         return self.end - self.first
 
+    @property
+    def n_bytes(self) -> int:
+        """Their size in memory."""
+        return sum(batch.nbytes for batch in self._batches)
+
     def append(self, table: pa.Table) -> None:
         """Add rows; the table has the schema's columns, perhaps among others."""
         self.end += table.num_rows

@@ -31,7 +31,7 @@ from recalljoin.engine.output import Output, ResultForm
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.progress import Advance, Progress, marks_of
 from recalljoin.engine.queues import Int64s, held_ids, renumber
-from recalljoin.engine.rings import NOW, TS, Sequence
+from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
 from recalljoin.errors import InvalidSetting, TooManyResults
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.program import Float64s
+    from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 
 
@@ -64,7 +65,8 @@ class EngineSettings:
         Count the results by the slack they require.
     retention
         How long after it has left its window a tuple is kept to count lost results with, in the
-        query's unit; by default as long as the largest window.
+        query's unit; by default as long as the largest window. It may be changed on the way
+        (:meth:`Pipeline.remember_for`).
     """
 
     arrival: Literal["tuple", "tick"] = "tuple"
@@ -78,9 +80,8 @@ class EngineSettings:
         if self.arrival not in ("tuple", "tick"):
             message = f"`arrival` must be 'tuple' or 'tick', got {self.arrival!r}"
             raise InvalidSetting(message)
-        if self.retention is not None and not 0 <= self.retention <= MAX_TIME:
-            message = f"`retention` must be between 0 and 2**61, got {self.retention!r}"
-            raise InvalidSetting(message)
+        if self.retention is not None:
+            _check_duration("retention", self.retention)
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Step:
     delay: Int64s
     base: Int64s
     """Base time at arrival, before the tuple was counted."""
+    now: Int64s
+    """How far the join had come when it received the tuple."""
     late: NDArray[np.bool_]
     n_join: Int64s
     """Results produced by an in-order tuple, or lost with a late one."""
@@ -111,6 +114,8 @@ class Step:
     join_time: int
     """How far the join has come: its largest timestamp, or the watermark in tick mode."""
     base_time: int
+    counted_since: int
+    """Where the retention horizon is: losses with tuples from before are not counted."""
 
     @property
     def n_produced(self) -> int:
@@ -169,8 +174,9 @@ class Pipeline:
         self.m = m = len(query.streams)
         rows = settings.rows and not query.counts_only
         self.intake = Intake(query, rows=rows)
-        largest = max(stream.window for stream in query.streams)
-        self.retention = largest if settings.retention is None else settings.retention
+        retention = max(stream.window for stream in query.streams)
+        if settings.retention is not None:
+            retention = settings.retention
         self.output: ResultForm | None = None
         if rows:
             self.output = Folded(query) if settings.folded else Output(query)
@@ -178,7 +184,7 @@ class Pipeline:
         self.operator = JoinOperator(
             self.intake.plan,
             self.intake.conditions(lambda s, name, at: self.payloads[s].column(name, at)),
-            retention=self.retention if settings.lost else 0,
+            retention=retention if settings.lost else 0,
             rows=rows,
             in_order=not settings.folded or settings.arrival == "tuple",
             with_lost=settings.lost,
@@ -213,6 +219,38 @@ class Pipeline:
     def n_kept(self) -> int:
         """Tuples in windows and retention horizon."""
         return self.operator.windows.n_kept
+
+    @property
+    def kept_bytes(self) -> int:
+        """Their size, with the columns that travel with each."""
+        windows = self.operator.windows
+        table = windows.rings.table
+        total = 0.0
+        for n, payload in zip(table[:, END] - table[:, FIRST], self.payloads, strict=True):
+            row = payload.n_bytes / payload.n_rows if payload.n_rows else 0
+            total += int(n) * (windows.bytes_each + row)
+        return int(total)
+
+    @property
+    def retention(self) -> int:
+        """How long a tuple is kept after it has left its window, to count lost results with."""
+        return self.remembered.retention
+
+    @property
+    def remembered(self) -> Remembered:
+        """How far back tuples are kept, and known without a gap."""
+        return self.operator.windows.remembered
+
+    def remember_for(self, retention: int) -> None:
+        """Change how long tuples are kept behind their windows, from here on.
+
+        What has been forgotten stays so. After the retention has grown, late tuples from before
+        the time it reached back to are beyond the horizon as they were.
+        """
+        _check_duration("retention", retention)
+        if self.settings.lost:
+            changed = self.remembered.changed(retention, self.join_time)
+            self.operator.windows.remembered = changed
 
     def push(self, arrivals: Arrivals, *, k: int | Int64s) -> Generator[pa.RecordBatch, None, Step]:
         """Let tuples arrive one by one (per-tuple arrival).
@@ -371,9 +409,10 @@ class Pipeline:
         received = yield from self._results(sequence, part.values)
         self._check_counts(sequence, received.n_join)
         step = Step(
-            part.stream, part.ts, part.row, part.delay, part.base, released.late, received.n_join,
-            received.n_cross, received.beyond, received.lost_ts, received.lost_n,
+            part.stream, part.ts, part.row, part.delay, part.base, released.now, released.late,
+            received.n_join, received.n_cross, received.beyond, received.lost_ts, received.lost_n,
             self.operator.take_slack(), arrived_delay, self.join_time, self.base_time,
+            self.remembered.counted_since(self.join_time),
         )  # fmt: skip
         self._clean_up()
         return step
@@ -503,6 +542,12 @@ class Pipeline:
 def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
     none = np.empty(0, dtype=np.int64)
     return np.empty(0, dtype=np.int8), none, none
+
+
+def _check_duration(name: str, value: int) -> None:
+    if not 0 <= value <= MAX_TIME:
+        message = f"`{name}` must be between 0 and 2**61, got {value!r}"
+        raise InvalidSetting(message)
 
 
 def _slack_of(k: int | Int64s, n: int) -> Int64s:

@@ -69,13 +69,13 @@ def empty_partials(m: int, n: int) -> Partials:
 
 @compiled
 def too_old(
-    sequence: Sequence, sizes: Int64s, retention: int, beyond: NDArray[np.bool_]
+    sequence: Sequence, sizes: Int64s, retention: int, since: int, beyond: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Late tuples that nothing can need; ``beyond`` gets those whose losses cannot be counted."""
     old = np.empty(len(sequence.ts), dtype=np.bool_)
     for i in range(len(old)):
         ts, horizon = sequence.ts[i], sequence.now[i] - retention
-        beyond[i] = sequence.late[i] and ts < horizon
+        beyond[i] = sequence.late[i] and ts < max(since, horizon)
         old[i] = sequence.late[i] and ts < horizon - sizes[sequence.stream[i]]
     return old
 

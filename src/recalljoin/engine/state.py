@@ -7,6 +7,7 @@ order they came. A pipeline restored from a snapshot goes on exactly as the firs
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
 from recalljoin.engine.queues import Int64s, empty_queues, held_ids, push_all, with_room
 from recalljoin.engine.rings import BASE, NOW, ORDER, TS, Sequence
+from recalljoin.engine.windows import Remembered
 from recalljoin.errors import InvalidSetting, StateVersionError
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def restore(
 ) -> Pipeline:
     """A pipeline that goes on where the one that was written left off.
 
+    It keeps tuples as long as that one did last, whatever the settings' ``retention``.
+
     Raises
     ------
     StateVersionError
@@ -81,6 +85,8 @@ def restore(
 
 def _identity(query: BoundQuery, settings: EngineSettings) -> str:
     """What must be the same for a state to mean the same."""
+    # How long tuples are kept may change on the way, so the state says that itself.
+    settings = replace(settings, retention=None)
     streams = ", ".join(
         f"{s.name}[{s.window} {query.unit}] {query.time_text(s)}" for s in query.streams
     )
@@ -124,6 +130,7 @@ def _parts_of(content: pa.Buffer | bytes) -> dict[str, pa.Table]:
 
 
 def _clocks(pipeline: Pipeline) -> pa.Table:
+    remembered = pipeline.remembered
     return pa.table(
         {
             "local_tuple": pipeline.tuples.local_times,
@@ -135,6 +142,8 @@ def _clocks(pipeline: Pipeline) -> pa.Table:
             "watermark": np.full(pipeline.m, pipeline.progress.watermark),
             "n_received": np.full(pipeline.m, pipeline.operator.n_received),
             "exact": np.full(pipeline.m, pipeline.operator.exact),
+            "retention": np.full(pipeline.m, remembered.retention),
+            "since": np.full(pipeline.m, remembered.since),
         }
     )
 
@@ -149,6 +158,9 @@ def _restore_clocks(pipeline: Pipeline, table: pa.Table) -> None:
     pipeline.n_arrived = columns["n_arrived"]
     pipeline.operator.n_received = int(columns["n_received"][0])
     pipeline.operator.exact = bool(columns["exact"][0])
+    pipeline.operator.windows.remembered = Remembered(
+        int(columns["retention"][0]), int(columns["since"][0])
+    )
 
 
 def _waiting(pipeline: Pipeline) -> pa.Table:

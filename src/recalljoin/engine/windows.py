@@ -9,11 +9,12 @@ a late tuple can only be counted while their other members are known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from recalljoin.engine.chains import admit, empty_chains, forget_chained, roomy_chains
+from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.queues import Int64s, empty_queues, with_room
 from recalljoin.engine.rings import (
     CODES,
@@ -49,6 +50,28 @@ _LINE = 8
 """Numbers in a line of memory."""
 
 
+class Remembered(NamedTuple):
+    """How far back tuples are kept behind their windows."""
+
+    retention: int
+    """How long a tuple is kept after it has left its window."""
+    since: int = NEVER
+    """From this time on everything is known. Results lost with a tuple from before it cannot be
+    counted: partners of that tuple were forgotten before the retention grew."""
+
+    def counted_since(self, now: int) -> int:
+        """Losses with tuples from before this time are not counted, at the join time ``now``."""
+        return NEVER if now == NEVER else max(self.since, now - self.retention)
+
+    def changed(self, retention: int, now: int) -> Remembered:
+        """The same with another retention, from the join time ``now`` on."""
+        since = self.since
+        if retention > self.retention and now != NEVER:
+            # What a shorter retention has let go of stays forgotten.
+            since = max(since, now - self.retention)
+        return Remembered(retention, since)
+
+
 class Windows:
     """All windows of one operator instance.
 
@@ -57,14 +80,14 @@ class Windows:
     plan
         Streams, classes and key sets.
     retention
-        How long a tuple is kept after it has left its window.
+        How long a tuple is kept after it has left its window, to begin with.
     n_values
         Numeric values kept for each tuple, for conditions that are checked by scanning.
     """
 
     def __init__(self, plan: Plan, *, retention: int, n_values: int = 0) -> None:
         self.plan = plan
-        self.retention = retention
+        self.remembered = Remembered(retention)
         self.n_values = n_values
         self.is_chained = not plan.counts_by_tree
         self.sizes = np.array(plan.windows, dtype=np.int64)
@@ -111,10 +134,11 @@ class Windows:
     def forget(self, now: int) -> None:
         """Drop tuples that nothing can need which comes after ``now``."""
         limits = now - self.sizes
+        retention = self.remembered.retention
         if self.is_chained:
-            forget_chained(self.rings, self.late, limits, self.retention)
+            forget_chained(self.rings, self.late, limits, retention)
         else:
-            forget(self.rings, self.slots, self.key_sets, self.late, limits, self.retention)
+            forget(self.rings, self.slots, self.key_sets, self.late, limits, retention)
 
     def remember(self, sequence: Sequence, order: Int64s) -> Int64s:
         """Put tuples into the windows without joining them, as they were received before.
@@ -140,6 +164,12 @@ class Windows:
         """Tuples in windows and retention horizon."""
         table = self.rings.table
         return int((table[:, END] - table[:, FIRST]).sum())
+
+    @property
+    def bytes_each(self) -> int:
+        """Memory of one tuple, without the columns that travel with it and the index by key."""
+        width: int = self.rings.cells.shape[1]
+        return 8 * (width + 1 + self.n_values)
 
     def places_of(self, s: int) -> Int64s:
         """Where the cells of a stream's tuples are, in join sequence."""

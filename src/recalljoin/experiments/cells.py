@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step, drain
 from recalljoin.quality.arrived import no_clocks
-from recalljoin.quality.profile import profile_of
+from recalljoin.quality.horizon import Kept
+from recalljoin.quality.profiling import profile_of
 from recalljoin.quality.replay import TickReplay, adaptation_points
 
 if TYPE_CHECKING:
@@ -140,6 +141,22 @@ class CellReplay(TickReplay):
         self._steps = list(self._pool.map(push, range(len(self.shares))))
         return self._together()
 
+    @property
+    def kept(self) -> Kept:
+        """What is in windows and horizons of all cells."""
+        cells = self.pipelines
+        return Kept(sum(each.n_kept for each in cells), sum(each.kept_bytes for each in cells))
+
+    def n_delivered(self, begin: int, end: int) -> int:
+        """Tuples that arrive in these ticks, copies included."""
+        edges = [np.searchsorted(share.tick, [begin, end]) for share in self.shares]
+        return int(sum(last - first for first, last in edges))
+
+    def remember_for(self, retention: int) -> None:
+        """Change how long tuples are kept behind their windows, in all cells."""
+        for pipeline in self.pipelines:
+            pipeline.remember_for(retention)
+
     def flush(self) -> Step:
         """End the input of all cells."""
         flushed = self._pool.map(lambda pipeline: drain(pipeline.flush())[1], self.pipelines)
@@ -163,8 +180,10 @@ class CellReplay(TickReplay):
                     arrived.take(here),
                     granularity=granularity,
                     before=before,
+                    windows=self.windows,
                     owned=share.owned,
                     whole=len(self.shares) == 1,
+                    tick_span=self.tick_span(begin, end),
                 )
             )
         return reduce(add, profiles)
@@ -199,6 +218,7 @@ class CellReplay(TickReplay):
             row=_joined([row[keep] for row, keep in zip(rows, kept, strict=True)])[order],
             delay=column("delay"),
             base=column("base"),
+            now=column("now"),
             late=column("late"),
             n_join=column("n_join"),
             n_cross=column("n_cross"),
@@ -209,6 +229,7 @@ class CellReplay(TickReplay):
             arrived_delay=_joined([step.arrived_delay for step in steps]),
             join_time=steps[0].join_time,
             base_time=steps[0].base_time,
+            counted_since=steps[0].counted_since,
         )
 
 

@@ -174,7 +174,6 @@ class Task:
             arrival="tick",
             rows=False,
             slack=True,
-            retention=max(settings.period, *settings.windows),
         )
         grid = make_grid(query, setup.cells)
         batch = self._units(setup.by_batch, "batch")

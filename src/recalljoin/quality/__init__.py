@@ -18,7 +18,8 @@ from recalljoin.quality.policy import (
     policy_names,
     register,
 )
-from recalljoin.quality.profile import Profile, coarse_delay, profile_of
+from recalljoin.quality.profile import Profile, coarse_delay
+from recalljoin.quality.profiling import profile_of
 from recalljoin.quality.recall import Measurement, RecallMeter, Timeline, fulfilment
 from recalljoin.quality.record import RunRecord
 from recalljoin.quality.settings import PolicySettings

@@ -20,18 +20,24 @@ import numpy as np
 from recalljoin.engine import EngineSettings, Pipeline, drain
 from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.horizon import DEFAULT_LIMIT, HorizonPlan
 from recalljoin.quality.latency import LatencyMeter
 from recalljoin.quality.policy import ArrivalPolicy
-from recalljoin.quality.recall import Timeline
-from recalljoin.quality.record import RunRecord, Schedule
+from recalljoin.quality.recall import RecallMeter, Timeline
+from recalljoin.quality.record import Reported, RunRecord, Schedule
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
 
 if TYPE_CHECKING:
     from recalljoin.engine import Arrivals, Step
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.policy import BufferSizePolicy
+    from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
     from recalljoin.query import BoundQuery
+
+
+BUCKETS_IN_PERIOD = 1000
+"""Recall is measured in buckets of time this small a part of a period."""
 
 
 def true_results(query: BoundQuery, arrivals: Arrivals) -> Timeline:
@@ -55,6 +61,7 @@ def run_adaptive(
     clock: Int64s | None = None,
     slack: bool = True,
     retention: int | None = None,
+    horizon_memory: int = DEFAULT_LIMIT,
 ) -> RunRecord:
     """Run a policy over recorded arrivals and record how it went.
 
@@ -81,18 +88,17 @@ def run_adaptive(
         member's.
     retention
         How long tuples are remembered after they have left their window, to count what is lost
-        with tuples that come even later. By default as long as the period: recall is then
-        measured well even where delays are longer than windows.
+        with tuples that come even later. By default it follows the delays
+        (:class:`~recalljoin.quality.horizon.Horizon`).
+    horizon_memory
+        Bytes of tuples remembered so, where that follows the delays.
     """
-    if retention is None:
-        retention = max(settings.period, *settings.windows)
     pipeline = Pipeline(
         query,
         EngineSettings(
             arrival=arrival,
             rows=False,
             slack=slack or policy.uses_slack,
-            retention=retention,
         ),
     )
     source: Replay
@@ -103,7 +109,8 @@ def run_adaptive(
             message = "`tick` must be given when tuples arrive in ticks"
             raise InvalidSetting(message)
         source = TickReplay(pipeline, arrivals, clock, tick)
-    return run_replay(source, policy, settings, truth=truth)
+    horizon = HorizonPlan(settings, retention, horizon_memory)
+    return run_replay(source, policy, settings, truth=truth, horizon=horizon)
 
 
 @dataclass
@@ -147,12 +154,38 @@ class _Log:
         )
 
 
+class _Told:
+    """What the join tells of its recall at adaptation points, and how long it remembers tuples."""
+
+    def __init__(self, source: Replay, settings: PolicySettings, plan: HorizonPlan) -> None:
+        self._source, self._horizon = source, plan.make()
+        bucket = max(1, settings.period // BUCKETS_IN_PERIOD)
+        self._meter = RecallMeter(period=settings.period, windows=settings.windows, bucket=bucket)
+        self._recalls: list[tuple[float | None, ...]] = []
+        self.horizons: list[int] = []
+        source.remember_for(self._horizon.retention)
+
+    def observe(self, profile: Profile, n_delivered: int) -> None:
+        """Take in an interval; the horizon of the next one may be another."""
+        self._meter.observe(profile)
+        measured = self._meter.measure()
+        self._recalls.append((measured.recall, measured.at_least, measured.at_most))
+        self.horizons.append(self._horizon.retention)
+        self._horizon.observe(profile, self._source.kept, n_delivered=n_delivered)
+        self._source.remember_for(self._horizon.retention)
+
+    @property
+    def reported(self) -> Reported:
+        return Reported(*np.array(self._recalls, dtype=np.float64).reshape(-1, 3).T)
+
+
 def run_replay(
     source: Replay,
     policy: BufferSizePolicy,
     settings: PolicySettings,
     *,
     truth: Timeline | None = None,
+    horizon: HorizonPlan | None = None,
 ) -> RunRecord:
     """Let a recording pass under a policy; :func:`run_adaptive` for any kind of replay.
 
@@ -162,6 +195,8 @@ def run_replay(
         The recording on its way through one operator instance or several.
     policy, settings, truth
         As in :func:`run_adaptive`.
+    horizon
+        How long tuples are remembered; by default that follows the delays.
     """
     log = _Log()
     latency = LatencyMeter()
@@ -171,6 +206,7 @@ def run_replay(
     slacks: list[Int64s] = []
     start = int(source.arrivals.ts[0]) if len(source.arrivals) else 0
     latest = source.clocks.latest
+    told = _Told(source, settings, horizon or HorizonPlan(settings))
     ends = source.adaptation_points(start=start, interval=settings.interval)
     by_arrival = policy if isinstance(policy, ArrivalPolicy) else None
     began = time.perf_counter()
@@ -194,7 +230,9 @@ def run_replay(
         if len(points) < len(ends):
             points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
             estimated.append(expected)
-            policy.observe(source.profile(step, begin, end, granularity=settings.g))
+            profile = source.profile(step, begin, end, granularity=settings.g)
+            told.observe(profile, source.n_delivered(begin, end))
+            policy.observe(profile)
             asked = time.perf_counter()
             policy.adapt()
             took.append(time.perf_counter() - asked)
@@ -214,6 +252,8 @@ def run_replay(
         join_time=join_time,
         k=k_at,
         recall=np.full(len(points), np.nan),
+        reported=told.reported,
+        horizon=np.array(told.horizons, dtype=np.int64),
         estimated_recall=tuple(estimated),
         counts=join_time >= start + settings.period,
         schedule=Schedule.of(slacks),

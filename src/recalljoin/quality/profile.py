@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from recalljoin.engine.compiled import compiled, inlined
 from recalljoin.engine.disorder import FOREVER, NEVER
-from recalljoin.quality.arrived import UNKNOWN
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recalljoin.engine import Step
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.arrived import Arrived
 
@@ -31,7 +29,8 @@ MAX_COARSE = 1 << 20
 
 
 @inlined
-def _coarse(delay: int, g: int) -> int:
+def coarse(delay: int, g: int) -> int:
+    """One delay in steps of the granularity."""
     # Most have none, and a division takes as long as all the rest.
     return 0 if delay == 0 else min(-(-delay // g), MAX_COARSE)
 
@@ -45,10 +44,10 @@ def coarse_delay(delay: Int64s, granularity: int) -> Int64s:
     >>> coarse_delay(np.array([0, 1, 10, 11]), 10)
     array([0, 1, 1, 2])
     """
-    coarse = np.empty_like(delay)
+    steps = np.empty_like(delay)
     for i in range(len(delay)):
-        coarse[i] = _coarse(delay[i], granularity)
-    return coarse
+        steps[i] = coarse(delay[i], granularity)
+    return steps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,12 +94,28 @@ class Profile:
     produced: Tally
     """Results by their time."""
     lost: Tally
-    beyond: Tally
-    """Late tuples beyond the retention horizon, whose losses are unknown, by their time."""
+    received: tuple[Tally, ...]
+    """For each stream the tuples the join received, by their time."""
+    beyond: tuple[Tally, ...]
+    """For each stream those of them beyond the retention horizon, whose losses are unknown."""
+    unknown: Float64s
+    """For each stream the tuples beyond the horizon, each counted by the share of its results that
+    can be neither produced nor counted as lost. That is all of it, unless the horizon is shorter
+    than the window."""
+    behind: Int64s
+    """``[stream, bin]``: tuples received, by the bin of base time at arrival less timestamp
+    (:mod:`~recalljoin.engine.slack_bins`). Unlike delays, it has bins for delays of any length."""
+    beyond_slack: Int64s
+    """``[stream, bin]``: the same of the tuples beyond the retention horizon."""
     slack: Int64s
     """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
     join_time: int
     base_time: int
+    counted_since: int
+    """Losses with tuples from before this time are not counted: the retention horizon."""
+    tick_span: int
+    """Largest advance of the base time within one tick; 0 where tuples arrive one by one. How late
+    a tuple is can be seen between ticks only."""
 
     @classmethod
     def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:
@@ -123,10 +138,16 @@ class Profile:
             largest_cross=0.0,
             produced=Tally.empty(),
             lost=Tally.empty(),
-            beyond=Tally.empty(),
+            received=(Tally.empty(),) * m,
+            beyond=(Tally.empty(),) * m,
+            unknown=np.zeros(m),
+            behind=np.zeros((m, 1), dtype=np.int64),
+            beyond_slack=np.zeros((m, 1), dtype=np.int64),
             slack=np.zeros((2, 1), dtype=np.int64),
             join_time=NEVER,
             base_time=NEVER,
+            counted_since=NEVER,
+            tick_span=0,
         )
 
     @property
@@ -162,7 +183,7 @@ class Profile:
     @property
     def n_beyond(self) -> int:
         """Late tuples beyond the retention horizon."""
-        return self.beyond.total
+        return sum(tally.total for tally in self.beyond)
 
     def __add__(self, other: Profile) -> Profile:
         assert (self.m, self.granularity, self.bucket) == (
@@ -191,10 +212,16 @@ class Profile:
             largest_cross=max(self.largest_cross, other.largest_cross),
             produced=self.produced + other.produced,
             lost=self.lost + other.lost,
-            beyond=self.beyond + other.beyond,
+            received=_all_added(self.received, other.received),
+            beyond=_all_added(self.beyond, other.beyond),
+            unknown=self.unknown + other.unknown,
+            behind=_added(self.behind, other.behind),
+            beyond_slack=_added(self.beyond_slack, other.beyond_slack),
             slack=_added(self.slack, other.slack),
             join_time=max(self.join_time, other.join_time),
             base_time=max(self.base_time, other.base_time),
+            counted_since=max(self.counted_since, other.counted_since),
+            tick_span=max(self.tick_span, other.tick_span),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -204,6 +231,8 @@ class Profile:
             value = getattr(self, name)
             if isinstance(value, Tally):
                 value = value.to_json()
+            elif name in ("received", "beyond"):
+                value = [tally.to_json() for tally in value]
             elif name in _HISTOGRAMS and value is not None:
                 rows = np.atleast_2d(value)
                 value = [[np.flatnonzero(row).tolist(), row[row != 0].tolist()] for row in rows]
@@ -219,11 +248,14 @@ class Profile:
         for name, kind in _HISTOGRAMS.items():
             if values[name] is not None:
                 values[name] = _dense(values[name], kind, flat=name in ("n_join", "n_cross"))
-        for name in ("produced", "lost", "beyond"):
+        for name in ("produced", "lost"):
             values[name] = Tally.from_json(values[name])
+        for name in ("received", "beyond"):
+            values[name] = tuple(Tally.from_json(each) for each in values[name])
         for name in ("n_k_sync", "begins", "ends"):
             values[name] = np.array(values[name], dtype=np.int64)
-        values["k_sync_sum"] = np.array(values["k_sync_sum"], dtype=np.float64)
+        for name in ("k_sync_sum", "unknown"):
+            values[name] = np.array(values[name], dtype=np.float64)
         return cls(**values)
 
 
@@ -234,151 +266,9 @@ _HISTOGRAMS: dict[str, type[np.generic]] = {
     "n_join": np.int64,
     "n_cross": np.float64,
     "slack": np.int64,
+    "behind": np.int64,
+    "beyond_slack": np.int64,
 }
-
-
-def profile_of(
-    step: Step,
-    arrived: Arrived,
-    *,
-    granularity: int,
-    before: Int64s,
-    bucket: int = 1,
-    owned: NDArray[np.bool_] | tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-    whole: bool = True,
-) -> Profile:
-    """Describe what an operator instance did in one step.
-
-    Parameters
-    ----------
-    step
-        What became of tuples and results.
-    arrived
-        The tuples that arrived in the step, in order of arrival.
-    granularity
-        g, width of a step of coarse delay.
-    before
-        Local times of all streams before the step; its length tells the number of streams.
-    bucket
-        Width of the buckets results are counted in by time.
-    owned
-        What is counted here and not in another cell, by stream; or one by one, of the tuples that
-        arrived and of those in the step. All by default.
-    whole
-        Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
-    """
-    m = len(before)
-    counted: NDArray[np.bool_] = _ALL
-    if isinstance(owned, tuple):
-        arrived, counted = _chosen(arrived, owned[0]), owned[1]
-    elif owned is not None:
-        arrived, counted = _chosen(arrived, owned[arrived.stream]), owned[step.stream]
-    stream, delay, k_sync, local = arrived
-    triggers: NDArray[np.bool_] | slice = ~step.late if step.late.any() else slice(None)
-    n_join, n_cross = step.n_join[triggers], step.n_cross[triggers]
-    begins, ends = _spans(stream, local, before)
-    beyond = step.beyond if counted is _ALL else step.beyond & counted
-    delays, k_sync_sum, n_k_sync = _count_arrived(stream, delay, k_sync, granularity, m)
-    in_order, late, joined, crossed = _count_received(
-        step.stream, step.delay, step.late, step.n_join, step.n_cross, counted, granularity, m
-    )
-    return Profile(
-        granularity=granularity,
-        bucket=bucket,
-        delays=delays,
-        arrived=arrived,
-        largest_delay=int(delay.max(initial=0)),
-        k_sync_sum=k_sync_sum,
-        n_k_sync=n_k_sync,
-        begins=begins,
-        ends=ends,
-        in_order=in_order,
-        late=late,
-        n_join=joined,
-        n_cross=crossed if whole else None,
-        largest_join=int(n_join.max(initial=0)),
-        largest_cross=float(n_cross.max(initial=0.0)),
-        produced=Tally.of(step.ts[triggers], n_join, bucket=bucket),
-        lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
-        beyond=Tally.of(step.ts[beyond], bucket=bucket),
-        slack=step.slack,
-        join_time=step.join_time,
-        base_time=step.base_time,
-    )
-
-
-_ALL = np.empty(0, dtype=np.bool_)
-"""Every tuple is counted."""
-
-
-def _chosen(arrived: Arrived, owned: NDArray[np.bool_]) -> Arrived:
-    return arrived if owned.all() else arrived.take(owned)
-
-
-@compiled
-def _count_arrived(
-    stream: NDArray[np.int8], delay: Int64s, k_sync: Int64s, g: int, m: int
-) -> tuple[Int64s, Float64s, Int64s]:
-    """Tuples by coarse delay, measurements of K_sync added up, and how many these are."""
-    largest = 0
-    for i in range(len(delay)):
-        largest = max(largest, delay[i])
-    delays = np.zeros((m, _coarse(largest, g) + 1), dtype=np.int64)
-    sums, n = np.zeros(m), np.zeros(m, dtype=np.int64)
-    for i in range(len(delay)):
-        s = stream[i]
-        delays[s, _coarse(delay[i], g)] += 1
-        if k_sync[i] != UNKNOWN:
-            sums[s] += k_sync[i]
-            n[s] += 1
-    return delays, sums, n
-
-
-@compiled
-def _count_received(  # noqa: PLR0917 - a kernel takes its columns one by one
-    stream: NDArray[np.int8],
-    delay: Int64s,
-    late: NDArray[np.bool_],
-    n_join: Int64s,
-    n_cross: Float64s,
-    counted: NDArray[np.bool_],
-    g: int,
-    m: int,
-) -> tuple[Int64s, Int64s, Int64s, Float64s]:
-    """By coarse delay: tuples in order and late ones, and what those in order produced."""
-    # Histograms end with the largest delay that is in them.
-    largest = np.zeros(3, dtype=np.int64)
-    for i in range(len(delay)):
-        place = _coarse(delay[i], g)
-        if len(counted) == 0 or counted[i]:
-            at = np.int64(late[i])
-            largest[at] = max(largest[at], place)
-        if not late[i]:
-            largest[2] = max(largest[2], place)
-    in_order = np.zeros((m, largest[0] + 1), dtype=np.int64)
-    of_late = np.zeros((m, largest[1] + 1), dtype=np.int64)
-    joined = np.zeros(largest[2] + 1, dtype=np.int64)
-    crossed = np.zeros(largest[2] + 1)
-    for i in range(len(delay)):
-        place = _coarse(delay[i], g)
-        if not late[i]:
-            joined[place] += n_join[i]
-            crossed[place] += n_cross[i]
-        if len(counted) == 0 or counted[i]:
-            if late[i]:
-                of_late[stream[i], place] += 1
-            else:
-                in_order[stream[i], place] += 1
-    return in_order, of_late, joined, crossed
-
-
-def _spans(stream: NDArray[np.int8], local: Int64s, before: Int64s) -> tuple[Int64s, Int64s]:
-    begins, ends = np.where(before == NEVER, FOREVER, before), before.copy()
-    for s in range(len(before)):
-        mine = local[stream == s]
-        if len(mine):
-            begins[s], ends[s] = min(begins[s], mine[0]), mine[-1]
-    return begins, ends
 
 
 def _added(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
@@ -387,6 +277,10 @@ def _added(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     total = longer.copy()
     total[..., : shorter.shape[-1]] += shorter
     return total
+
+
+def _all_added(one: tuple[Tally, ...], other: tuple[Tally, ...]) -> tuple[Tally, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _dense(rows: list[Any], kind: type[np.generic], *, flat: bool) -> NDArray[Any]:

@@ -1,7 +1,9 @@
 """Recall as measured: produced results over true ones, by the time of the results.
 
-While the join runs, the true results are those produced and those counted as lost. Afterwards, or
-in an evaluation, they may be known from a run that waited for everything.
+While the join runs, the true results are those produced, those counted as lost, those of which
+nobody knows because a tuple came beyond the retention horizon, and those whose last member is
+still to come. The last two can only be estimated. Afterwards, or in an evaluation, the true
+results may be known from a run that waited for everything.
 """
 
 from __future__ import annotations
@@ -12,19 +14,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.disorder import NEVER
+from recalljoin.quality.beyond import BeyondShares, most_completed
+from recalljoin.quality.shown import Shown
+from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.policy import State
     from recalljoin.quality.profile import Float64s, Profile
-    from recalljoin.quality.tally import Tally
 
 
-def share(produced: int, true: int) -> float:
-    """Recall: produced over true, and 1 when nothing is true."""
-    return produced / true if true else 1.0
+MEMORY = 3
+"""Periods after which what is known of the slack of results counts for half."""
+
+
+def ratio(produced: float, true: float) -> float | None:
+    """Recall: produced over true; None when nothing is true."""
+    return produced / true if true else None
 
 
 def fulfilment(recalls: Sequence[float] | Float64s, target: float) -> float:
@@ -41,89 +48,111 @@ def fulfilment(recalls: Sequence[float] | Float64s, target: float) -> float:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Recall over one period, counted.
+    """Recall over one period, as far as it is known.
 
     Attributes
     ----------
     until
         The period ends here, and includes it.
     produced, lost
-        Results of the period.
-    n_beyond
-        Late tuples of the period, or just before, whose losses are not known because they came
-        after the retention horizon.
-    at_most_each
-        Results one such tuple may have cost, going by the most productive tuple there was.
+        Results of the period that were counted.
+    unknown
+        Results that tuples beyond the retention horizon have completed at most, and that are in
+        no count; infinite where nothing can be said.
+    recall
+        An estimate of what the recall of the period is going to be. None where there is no
+        result to go by.
     """
 
     until: int
     produced: int
     lost: int
-    n_beyond: int = 0
-    at_most_each: int = 0
+    unknown: float = 0.0
+    recall: float | None = None
 
     @property
-    def recall(self) -> float:
-        """Produced over produced and lost."""
-        return share(self.produced, self.produced + self.lost)
+    def at_most(self) -> float | None:
+        """Produced over produced and lost: the recall, if tuples beyond the horizon cost nothing.
+
+        Like :attr:`at_least` it is about the tuples that have arrived; those to come may
+        lower it.
+        """
+        if self.unknown == np.inf:
+            return 1.0
+        return ratio(self.produced, self.produced + self.lost)
 
     @property
-    def lowest_recall(self) -> float:
-        """What the recall may be if every tuple beyond the horizon cost as much as any could."""
-        unknown = self.n_beyond * self.at_most_each
-        return share(self.produced, self.produced + self.lost + unknown)
+    def at_least(self) -> float | None:
+        """The recall, if tuples beyond the horizon cost as much as they can; 0 if not known.
+
+        It is never above the estimate, which goes by tuples that are still to come as well.
+        """
+        if self.unknown == np.inf:
+            return 0.0
+        bound = ratio(self.produced, self.produced + self.lost + self.unknown)
+        return bound if bound is None or self.recall is None else min(bound, self.recall)
 
 
 class RecallMeter:
     """Measures recall over the last period while the join runs.
 
     Results near the join time are provisional: members may still come late, and then more will be
-    counted as lost. A result is settled once no late tuple can change its count.
+    counted as lost. The estimate takes that into account: it goes by how many results of their
+    age have come to light, and by how many tuples come beyond the retention horizon.
 
     Parameters
     ----------
     period
         P, in the query's unit.
-    settling
-        How long after its time a result is settled: the retention horizon, since losses with
-        tuples from before it are not counted.
-    reach
-        How long before its results a tuple may lie: the largest window.
+    windows
+        Window sizes of the streams.
     bucket
-        Width of the profiles' buckets by time. Periods are cut at whole buckets.
+        Width of the buckets counted in by time, a multiple of the profiles' own. Periods are cut at
+        whole buckets.
+    known_since
+        Tuples from before this time may have been received before the meter was there.
     """
 
-    def __init__(self, *, period: int, settling: int, reach: int, bucket: int = 1) -> None:
-        self.period, self.settling, self.reach, self.bucket = period, settling, reach, bucket
-        self._n = (period + max(settling, reach)) // bucket + 2
-        # Rings by bucket number: produced, lost, tuples beyond the horizon.
-        self._counts = np.zeros((3, self._n), dtype=np.int64)
+    def __init__(
+        self, *, period: int, windows: Sequence[int], bucket: int = 1, known_since: int = NEVER
+    ) -> None:
+        self.period, self.windows, self.bucket = period, tuple(windows), bucket
+        self._known_since = known_since
+        self._m = m = len(self.windows)
+        # The bound looks at tuples up to two windows before the period.
+        self._n = (period + 2 * max(self.windows)) // bucket + 4
+        # Rings by bucket number: produced, lost, received and beyond of each stream; and the losses
+        # found since the base time last moved.
+        self._counts = np.zeros((3 + 2 * m, self._n), dtype=np.int64)
         self._newest = NEVER
-        self._most = 0
-        self.join_time = NEVER
-        self.n_settled_lost = 0
-        """Losses found too late for any period, if the retention horizon allows that at all."""
+        self._shown = Shown(MEMORY * period)
+        self._beyond = BeyondShares(period, m)
+        self.join_time = self.base_time = NEVER
 
     def observe(self, profile: Profile) -> None:
         """Take in what a stretch of time has shown."""
-        assert profile.bucket == self.bucket, "profiles are cut into other buckets"
-        self._most = max(self._most, profile.largest_join)
-        for row, tally in enumerate((profile.produced, profile.lost, profile.beyond)):
-            self._count(row, tally)
+        assert self.bucket % profile.bucket == 0, "profiles are cut into other buckets"
+        tallies = (profile.produced, profile.lost, *profile.received, *profile.beyond)
+        for row, tally in enumerate(tallies):
+            self._count(row, tally, self.bucket // profile.bucket)
+        if profile.base_time > self.base_time:
+            self._counts[-1] = 0
+        else:
+            self._count(-1, profile.lost, self.bucket // profile.bucket)
+        self._shown.observe(profile)
+        self._beyond.observe(profile)
+        self.base_time = max(self.base_time, profile.base_time)
         if profile.join_time != NEVER:
             self.join_time = max(self.join_time, profile.join_time)
-            # At the end of input the join time is plus infinity; nothing follows it.
             self._advance(self.join_time // self.bucket)
 
-    def _count(self, row: int, tally: Tally) -> None:
+    def _count(self, row: int, tally: Tally, coarser: int) -> None:
         if not len(tally.keys):
             return
-        self._advance(int(tally.keys[-1]))
-        kept = tally.keys > self._newest - self._n
-        # Keys of one tally differ, and so do their places within one turn of the ring.
-        self._counts[row, tally.keys[kept] % self._n] += tally.counts[kept]
-        if row == 1:
-            self.n_settled_lost += int(tally.counts[~kept].sum())
+        keys = tally.keys // coarser
+        self._advance(int(keys[-1]))
+        kept = keys > self._newest - self._n
+        np.add.at(self._counts[row], keys[kept] % self._n, tally.counts[kept])
 
     def _advance(self, key: int) -> None:
         if key <= self._newest:
@@ -134,57 +163,49 @@ class RecallMeter:
             self._counts[:, np.arange(self._newest + 1, key + 1) % self._n] = 0
         self._newest = key
 
-    def _sum(self, row: int, begin: int, end: int) -> int:
-        """Counts of the buckets after ``begin``, up to ``end``."""
-        begin = max(begin, self._newest - self._n)
-        if end <= begin:
-            return 0
-        first, last = (begin + 1) % self._n, end % self._n
-        counts = self._counts[row]
-        if first <= last:
-            return int(counts[first : last + 1].sum())
-        return int(counts[first:].sum() + counts[: last + 1].sum())
-
     def measure(self) -> Measurement:
-        """Recall over the last period up to the join time: provisional."""
-        return self.measure_until(self.join_time)
-
-    def measure_settled(self) -> Measurement:
-        """Recall over the last period of which no result can change any more."""
-        return self.measure_until(self.join_time - self.settling)
-
-    def measure_until(self, until: int) -> Measurement:
-        """Recall over the period that ends at ``until``, as known now."""
-        if self.join_time == NEVER:
+        """Recall over the last period up to the join time."""
+        until = self.join_time
+        if until == NEVER:
             return Measurement(NEVER, 0, 0)
-        end = until // self.bucket
-        begin = (until - self.period) // self.bucket
+        begin, end = (until - self.period) // self.bucket, until // self.bucket
+        slots = np.arange(begin + 1, end + 1)
+        produced, lost = self._counts[:2, slots % self._n]
+        # The youngest result of a slot; the period ends within its last one.
+        youngest = np.minimum((slots + 1) * self.bucket - 1, until)
+        # While a stream is silent the base time stands still, and with it the age of results. What
+        # is found then is what was not known at that age.
+        known = produced + lost - self._counts[-1, slots % self._n]
+        true = (known / self._shown.share(self.base_time - youngest)).sum()
+        recall = ratio(float(produced.sum()), max(float(true), float((produced + lost).sum())))
+        if recall is not None:
+            recall *= float((1 - self._beyond.shares).prod())
         return Measurement(
-            until,
-            produced=self._sum(0, begin, end),
-            lost=self._sum(1, begin, end),
-            n_beyond=self._sum(2, begin - self.reach // self.bucket, end),
-            at_most_each=self._most,
+            until, int(produced.sum()), int(lost.sum()), self._unknown(begin, end), recall
         )
 
-    def snapshot(self) -> State:
-        """Everything it remembers."""
-        used = np.flatnonzero(self._counts.any(axis=0))
-        return {
-            "places": used.tolist(),
-            "counts": self._counts[:, used].tolist(),
-            "newest": self._newest,
-            "most": self._most,
-            "join_time": self.join_time,
-            "n_settled_lost": self.n_settled_lost,
-        }
+    def _unknown(self, begin: int, end: int) -> float:
+        """Results that tuples beyond the horizon have completed at most, after bucket ``begin``."""
+        reach = 2 * max(self.windows) // self.bucket + 2
+        if (begin - reach) * self.bucket < self._known_since:
+            return np.inf
+        rows = self._counts[2:-1]
+        if not rows[self._m :].any():
+            return 0.0
+        keys = np.arange(self._newest - self._n + 1, self._newest + 1)
+        tallies = [_tally(keys, row[keys % self._n]) for row in rows]
+        received, beyond = tallies[: self._m], tallies[self._m :]
+        completed = most_completed(beyond, received, windows=self.windows, bucket=self.bucket)
+        unknown = 0.0
+        for window, tally, most in zip(self.windows, beyond, completed, strict=True):
+            latest = (tally.keys * self.bucket + self.bucket - 1 + window) // self.bucket
+            unknown += float(most[(latest > begin) & (tally.keys <= end)].sum())
+        return unknown
 
-    def restore(self, state: State) -> None:
-        """Go on from a snapshot."""
-        self._counts[:] = 0
-        self._counts[:, state["places"]] = np.array(state["counts"], dtype=np.int64).reshape(3, -1)
-        self._newest, self._most = state["newest"], state["most"]
-        self.join_time, self.n_settled_lost = state["join_time"], state["n_settled_lost"]
+
+def _tally(keys: Int64s, counts: Int64s) -> Tally:
+    (some,) = np.nonzero(counts)
+    return Tally(keys[some], counts[some])
 
 
 @dataclass(frozen=True, eq=False)

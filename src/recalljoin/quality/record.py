@@ -51,6 +51,20 @@ class Schedule(NamedTuple):
         return np.repeat(self.k, np.diff(self.at, append=self.n_steps))
 
 
+class Reported(NamedTuple):
+    """Recall over the last period as the join itself reported it, at each adaptation point.
+
+    Not a number where there was no result to go by.
+    """
+
+    recall: Float64s
+    """An estimate of what it is going to be, once everything has come."""
+    at_least: Float64s
+    """With the tuples that have arrived, it is no less than this ..."""
+    at_most: Float64s
+    """... and no more."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunRecord:
     """One run of a policy over recorded arrivals.
@@ -72,6 +86,10 @@ class RunRecord:
     """K in force."""
     recall: Float64s
     """Over the last period."""
+    reported: Reported
+    """The same, as it was reported then, without knowing what was to come."""
+    horizon: Int64s
+    """How long tuples were remembered behind their windows, to count what is lost."""
     estimated_recall: tuple[float | None, ...]
     """What the policy had expected of the K in force."""
     counts: NDArray[np.bool_]
@@ -158,6 +176,8 @@ class RunRecord:
             "phi": self.phi(),
             "phi99": self.phi(0.99),
             "estimated_recall": estimated,
+            "recall_reported": _or_none(self.reported.recall[self.counts]),
+            "horizon_ms": ms(self.horizon).tolist(),
             "produced": self.n_produced,
             "true": self.n_true,
             "lost": self.n_lost,
@@ -176,3 +196,7 @@ class RunRecord:
             "tuples": self.n_tuples,
             "notes": list(self.notes),
         }
+
+
+def _or_none(values: Float64s) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]

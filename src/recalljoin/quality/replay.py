@@ -11,7 +11,8 @@ from recalljoin.engine import drain, ticks_of
 from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.progress import marks_of
 from recalljoin.quality.arrived import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
-from recalljoin.quality.profile import profile_of
+from recalljoin.quality.horizon import Kept
+from recalljoin.quality.profiling import profile_of
 
 if TYPE_CHECKING:
     from recalljoin.engine import Arrivals, Pipeline, Step
@@ -62,6 +63,7 @@ class Replay(ABC):
         self.query = pipeline.query
         self.arrivals = arrivals
         self.m = pipeline.m
+        self.windows = tuple(stream.window for stream in self.query.streams)
         # Position in the recording of each stream's n-th tuple, one stream after the other.
         self._positions = np.argsort(arrivals.stream, kind="stable")
         sizes = np.bincount(arrivals.stream, minlength=self.m)
@@ -97,7 +99,27 @@ class Replay(ABC):
             self.arrived.take(slice(first, last)),
             granularity=granularity,
             before=self.clocks.local[:, begin - 1] if begin else no_clocks(self.m),
+            windows=self.windows,
+            tick_span=self.tick_span(begin, end),
         )
+
+    def tick_span(self, begin: int, end: int) -> int:  # noqa: ARG002 - of ticks only
+        """Largest advance of the base time within one of these steps, if they are ticks."""
+        return 0
+
+    @property
+    def kept(self) -> Kept:
+        """What is in windows and horizon."""
+        return Kept(self.pipeline.n_kept, self.pipeline.kept_bytes)
+
+    def n_delivered(self, begin: int, end: int) -> int:
+        """Tuples that arrive in these steps, over all instances."""
+        first, last = self.tuples(begin, end)
+        return last - first
+
+    def remember_for(self, retention: int) -> None:
+        """Change how long tuples are kept behind their windows."""
+        self.pipeline.remember_for(retention)
 
     def flush(self) -> Step:
         """End the input."""
@@ -202,6 +224,19 @@ class TickReplay(Replay):
     def tuples(self, begin: int, end: int) -> tuple[int, int]:
         """The tuples of some ticks."""
         return int(self._ends[begin - 1]) if begin else 0, int(self._ends[end - 1])
+
+    def tick_span(self, begin: int, end: int) -> int:
+        """Largest advance of the base time within one of these ticks."""
+        before = max(begin - 1, 0)
+        base = self.clocks.base[before:end]
+        known = base[base != NEVER]
+        span = int(np.diff(known).max(initial=0))
+        tick = end - len(known)
+        if len(known) and tick >= begin:
+            # The first base time has none before it: what its tick spans are all tuples so far.
+            first, last = self.tuples(0, tick + 1)
+            span = max(span, int(known[0] - self.arrivals.ts[first:last].min()))
+        return span
 
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
         """K of each tick."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recalljoin.engine.queues import Int64s
 
 
@@ -53,6 +55,13 @@ class Tally:
             keys, weights = keys[order], weights[order]
         firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         return cls(keys[firsts], np.add.reduceat(weights, firsts))
+
+    @classmethod
+    def sum_of(cls, tallies: Sequence[Tally]) -> Tally:
+        """All of them together."""
+        none = cls.empty()
+        keys = np.concatenate([none.keys, *(tally.keys for tally in tallies)])
+        return cls.of(keys, np.concatenate([none.counts, *(tally.counts for tally in tallies)]))
 
     @property
     def total(self) -> int:

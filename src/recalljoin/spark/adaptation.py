@@ -1,4 +1,7 @@
-"""When the policy is asked, and what it is told: one buffer-size manager for all cells."""
+"""When the policy is asked, and what it is told: one buffer-size manager for all cells.
+
+How long tuples are remembered is decided with it, from the same reports.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalljoin.engine.disorder import NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.horizon import HorizonPlan, Kept
 from recalljoin.quality.policy import BufferSizePolicy, make_policy
 from recalljoin.quality.settings import PolicySettings
 
@@ -85,15 +89,29 @@ class Adaptation:
     ----------
     plan
         What makes the policy.
+    horizon
+        What says how long tuples are remembered; None where the cell decides that.
     """
 
-    def __init__(self, plan: PolicyPlan) -> None:
+    def __init__(self, plan: PolicyPlan, horizon: HorizonPlan | None) -> None:
         self._interval = plan.settings.interval
         self._policy = plan.make()
+        self._horizon = None if horizon is None else horizon.make()
+        self._n_delivered = 0
         self._since: Profile | None = None
         self._next: int | None = None
         self.k = self._policy.k
         """Slack for the next batch."""
+
+    @property
+    def retention(self) -> int | None:
+        """How long tuples are remembered from the next batch on; None where the cell decides."""
+        return None if self._horizon is None else self._horizon.retention
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the limit of bytes makes that shorter than delays ask for."""
+        return self._horizon is not None and self._horizon.is_limited
 
     def observe(self, report: Report) -> None:
         """Take in a batch that has finished; at the end of an interval, let the policy choose.
@@ -103,6 +121,7 @@ class Adaptation:
         """
         profile = report.profile
         self._since = profile if self._since is None else self._since + profile
+        self._n_delivered += report.n_delivered
         latest = max(report.local_times)
         if latest == NEVER or (self._next is not None and latest < self._next):
             return
@@ -111,4 +130,7 @@ class Adaptation:
         self._next += ((latest - self._next) // self._interval + 1) * self._interval
         self._policy.observe(self._since)
         self.k = self._policy.adapt()
-        self._since = None
+        if self._horizon is not None:
+            kept = Kept(report.n_kept, report.kept_bytes)
+            self._horizon.observe(self._since, kept, n_delivered=self._n_delivered)
+        self._since, self._n_delivered = None, 0

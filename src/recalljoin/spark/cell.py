@@ -18,9 +18,11 @@ import pyarrow as pa
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Clocks, rebuild
+from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.queues import Int64s, held_ids
+from recalljoin.engine.windows import Remembered
 from recalljoin.quality.arrived import follow_ticks
-from recalljoin.quality.profile import profile_of
+from recalljoin.quality.profiling import profile_of
 from recalljoin.spark.cell_state import Meta, Store, append, read_chunks, read_meta
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.delivery import Delivery, deliver
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import BoundQuery
     from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.ahead import AheadRule
@@ -73,6 +76,8 @@ class CellPlan:
     """What chooses K where tuples arrive one by one; the control source does where they do not."""
     ahead: AheadRule | None = None
     """Which times are too far ahead of their stream to be believed; None for none."""
+    horizon: HorizonPlan | None = None
+    """What says how long tuples are remembered, where the policy is in the cell."""
     named_hot: Hot = NOT_HOT
     """Keys the user says are hot."""
     follows_hot: bool = True
@@ -151,6 +156,8 @@ def run_batch(
     )
     first_rows = pipeline.n_arrived.copy()
     idle = _follow_clock(plan, meta, delivery)
+    if delivery.control is not None and delivery.control.retention is not None:
+        pipeline.remember_for(delivery.control.retention)
     arrivals = _arrivals_of(query, delivery)
     step = yield from gathered(_steps(pipeline, meta.k, delivery, arrivals, idle), watch)
     watch.stop("join")
@@ -160,7 +167,7 @@ def run_batch(
         meta,
         delivery.bodies,
         query=query,
-        settings=plan.settings,
+        remembered=pipeline.remembered,
         batch=batch,
         before=before,
         now=Clocks.of(pipeline.progress),
@@ -189,9 +196,11 @@ def run_batch(
         arrived,
         granularity=plan.granularity,
         before=local_before,
+        windows=[stream.window for stream in query.streams],
         bucket=plan.bucket,
         owned=(np.concatenate(counted), received),
         whole=plan.grid.n_cells == 1,
+        tick_span=_span(before, step, arrivals.ts),
     )
     n_buffered = _n_buffered(pipeline, owned)
     _forget_flags(pipeline, owned)
@@ -203,8 +212,9 @@ def run_batch(
         streams=tuple(stream.name for stream in query.streams),
         unit=query.unit,
         period=plan.period,
-        reach=max(stream.window for stream in query.streams),
+        windows=tuple(stream.window for stream in query.streams),
         retention=pipeline.retention,
+        limited=delivery.control is not None and delivery.control.limited,
         k=meta.k,
         clock=meta.clock,
         watermark=meta.watermark,
@@ -215,6 +225,7 @@ def run_batch(
         refused=tuple(delivery.refused),
         n_buffered=n_buffered,
         n_kept=pipeline.n_kept,
+        kept_bytes=pipeline.kept_bytes,
         n_delivered=len(arrivals),
         n_busiest=len(arrivals) + profile.n_produced + profile.n_lost,
         n_restored=int(restored),
@@ -237,7 +248,10 @@ def _restored(plan: CellPlan, cell: int, store: Store, meta: Meta) -> _Instance:
         chunks.append(stored.chunk)
         for s, times in enumerate(stored.chunk.times):
             owned.append(s, len(times), stored.owned[s])
-    return _Instance(rebuild(query, plan.settings, chunks, meta.clocks), owned)
+    if meta.retention is None:
+        return _Instance(Pipeline(query, plan.settings), owned)
+    remembered = Remembered(meta.retention, meta.since)
+    return _Instance(rebuild(query, plan.settings, chunks, meta.clocks, remembered), owned)
 
 
 def _follow_clock(plan: CellPlan, meta: Meta, delivery: Delivery) -> NDArray[np.bool_]:
@@ -283,6 +297,15 @@ def _steps(
         marks=delivery.marks[np.newaxis],
         idle=idle[np.newaxis],
     )
+
+
+def _span(before: Clocks, step: Step, ts: Int64s) -> int:
+    """By how much a batch has advanced the base time."""
+    if step.base_time == NEVER:
+        return 0
+    # The first batch has no base time before it: what it spans is its tuples.
+    begin = int(ts.min(initial=step.base_time)) if before.base_time == NEVER else before.base_time
+    return step.base_time - begin
 
 
 def _leave_rows(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import times_of
-from recalljoin.engine.chunks import Chunk, Clocks, last_needed, needed_at
+from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at
 from recalljoin.engine.disorder import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from recalljoin.engine import EngineSettings
+    from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 
-LAYOUT = 2
+LAYOUT = 3
 """Layout of the state written now; the only one that is read."""
 LARGEST_CHUNK = 1 << 26
 """Bytes of tuples in one state value, unless a single body is larger."""
@@ -66,8 +66,12 @@ class Meta:
     """Names this very state; empty before the first batch."""
     next_chunk: int = 0
     chunks: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers of the chunks there are, each with the last watermark at which it is needed; in the
-    order of their batches."""
+    """Numbers of the chunks there are, each with the last watermark at which it has tuples in
+    windows; in the order of their batches."""
+    retention: int | None = None
+    """How long tuples are kept behind their windows; None before the first batch."""
+    since: int = NEVER
+    """From this time on everything is known."""
     k: int = 0
     clock: int = 0
     """What the control source said last."""
@@ -166,7 +170,7 @@ def append(
     bodies: Bodies,
     *,
     query: BoundQuery,
-    settings: EngineSettings,
+    remembered: Remembered,
     batch: int,
     before: Clocks,
     now: Clocks,
@@ -179,24 +183,29 @@ def append(
         The state; ``meta`` is brought up to date and written.
     bodies
         The batch's tuples.
-    query, settings
-        As the cell's pipeline has them.
+    query
+        As the cell's pipeline has it.
+    remembered
+        How far back the pipeline's memory goes.
     batch
         Its number.
     before, now
         Clocks as the batch before and this one left them.
     """
-    for number, last in meta.chunks:
-        if last < now.watermark:
+    meta.retention, meta.since = retention, _ = remembered
+    chunks, meta.chunks = meta.chunks, []
+    for number, last in chunks:
+        if is_over(last, retention, now.watermark):
             store.drop_chunk(number)
-    meta.chunks = [(number, last) for number, last in meta.chunks if last >= now.watermark]
+        else:
+            meta.chunks.append((number, last))
     for part in _in_values(bodies):
         content = encode_chunk(part, before, batch)
         stored = decode_chunk(query, content)
-        last = last_needed(query, settings, stored.chunk)
-        if last < now.watermark:
+        last = last_in_window(query, stored.chunk)
+        if is_over(last, retention, now.watermark):
             continue
-        needed = needed_at(query, settings, stored.chunk, now.watermark)
+        needed = needed_at(query, retention, stored.chunk, now.watermark)
         if 2 * sum(int(mask.sum()) for mask in needed) < sum(map(len, needed)):
             # The batch is longer than the windows: most of it is over already.
             content = encode_part(stored, needed)
@@ -208,7 +217,7 @@ def append(
 
 
 def add_chunk(store: Store, meta: Meta, content: bytes, last: int) -> None:
-    """Write one more chunk, needed until the watermark has passed ``last``."""
+    """Write one more chunk, with tuples in windows until the watermark has passed ``last``."""
     store.write_chunk(meta.next_chunk, content)
     meta.chunks.append((meta.next_chunk, last))
     meta.next_chunk += 1

@@ -1,9 +1,10 @@
 """The control source: a streaming source whose offsets carry the slack of every batch.
 
 Spark asks it for an offset when it plans a batch, which is after the batch before has finished.
-It then reads what the cells have left in the control log, lets the policy choose K and puts it
-into the offset. Spark writes offsets to its own log before it runs a batch: so the K of a batch is
-decided once, and the same in every replay. Its rows, one for every cell, take K to the cells.
+It then reads what the cells have left in the control log, lets the policy choose K, decides how
+long tuples are remembered, and puts both into the offset. Spark writes offsets to its own log
+before it runs a batch: so the K of a batch is decided once, and the same in every replay. Its
+rows, one for every cell, take K to the cells.
 
 It is the heartbeat as well: without its rows, a batch without data would call no cell.
 """
@@ -11,6 +12,7 @@ It is the heartbeat as well: without its rows, a batch without data would call n
 from __future__ import annotations
 
 import base64
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,9 +30,12 @@ from recalljoin.spark.packing import PARCELS_DDL, Control
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.spark.cells import Grid
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.notices import Notices
+
+_LOG = logging.getLogger(__name__)
 
 FORMAT = "recalljoin_control"
 COMPACT_AFTER = 256
@@ -49,6 +54,8 @@ class ControlPlan:
     """Group keys of the cells."""
     identity: str
     policy: PolicyPlan
+    horizon: HorizonPlan | None
+    """What says how long tuples are remembered; None where the cell does."""
     heartbeat: int | None = None
     """Milliseconds between batches without data; None for none after the first."""
     flush: bool = False
@@ -101,7 +108,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, plan: ControlPlan) -> None:
         self._plan = plan
-        self._adaptation = Adaptation(plan.policy)
+        self._adaptation = Adaptation(plan.policy, plan.horizon)
         self._measured = MeasuredRecall()
         self._last_batch = -1
         self._last_had_data = True
@@ -120,6 +127,8 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "clock": 0,
             "flush": False,
             "recall": None,
+            "retention": None,
+            "limited": False,
             "hot": [],
             "identity": self._plan.identity,
         }
@@ -145,15 +154,29 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         hot = [each.to_json() for each in versions]
         # Before Spark runs the batch, as its tasks look there.
         self._tell_tasks(hot)
+        self._say_if_limited(start.get("limited", False))
         return {
             "n": start["n"] + 1,
             "k": self._adaptation.k,
             "clock": now,
             "flush": flush,
             "recall": self._measured.recall,
+            "retention": self._adaptation.retention,
+            "limited": self._adaptation.is_limited,
             "hot": hot,
             "identity": self._plan.identity,
         }
+
+    def _say_if_limited(self, before: bool) -> None:
+        is_limited = self._adaptation.is_limited
+        if is_limited and not before:
+            _LOG.warning(
+                "`horizon_memory` makes the join remember tuples for less time than their delays "
+                "ask for: losses with later tuples are estimated, and recall_at_least is low. A "
+                "larger `horizon_memory` makes them known"
+            )
+        elif before and not is_limited:
+            _LOG.warning("`horizon_memory` no longer shortens how long the join remembers tuples")
 
     def _tell_tasks(self, hot: list[Any]) -> None:
         if hot != self._told:
@@ -202,9 +225,14 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         # Should the control log have been lost, the offset still knows.
         self._tell_tasks(end["hot"])
-        # Offsets of an old checkpoint know no recall.
+        # Offsets of an old checkpoint know less.
         control = Control(
-            k=end["k"], clock=end["clock"], flush=end["flush"], recall=end.get("recall")
+            k=end["k"],
+            clock=end["clock"],
+            flush=end["flush"],
+            recall=end.get("recall"),
+            retention=end.get("retention"),
+            limited=end.get("limited", False),
         )
         return [_Word(self._plan.keys, control)]
 

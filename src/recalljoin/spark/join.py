@@ -247,7 +247,9 @@ def _replayed(
     assert parcels is not None
     # Rows are packed before anything is joined: no key can be found to be hot on the way.
     cells = replace(plan.cells, follows_hot=False)
-    replayer = Replayer(cells, plan.policy, in_unit(length, "ms"), in_unit(first, "ms"))
+    replayer = Replayer(
+        cells, plan.policy, plan.horizon, in_unit(length, "ms"), in_unit(first, "ms")
+    )
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     left = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.chunks import last_needed
+from recalljoin.engine.chunks import is_over, last_in_window
 from recalljoin.errors import RecallJoinError
 from recalljoin.spark.cell_state import (
     StoredChunk,
@@ -84,9 +84,10 @@ def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version)
     for number, _ in meta.chunks:
         store.drop_chunk(number)
     meta.chunks = []
+    assert meta.retention is not None, "there was a batch in which tuples were handed over"
     for _, content in sorted(chunks, key=lambda chunk: chunk[0]):
-        last = last_needed(plan.query, plan.settings, decode_chunk(plan.query, content).chunk)
-        if last >= meta.watermark:
+        last = last_in_window(plan.query, decode_chunk(plan.query, content).chunk)
+        if not is_over(last, meta.retention, meta.watermark):
             add_chunk(store, meta, content, last)
     meta.placed_by = now.to_json()
 

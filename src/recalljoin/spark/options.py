@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from recalljoin.engine.ahead import AUTO
+from recalljoin.quality.horizon import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from recalljoin.query import DurationLike, TimeUnit
+    from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.adaptation import PolicyChoice
 
 HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]
@@ -37,6 +39,7 @@ class RunOptions(TypedDict, total=False):
     hot_keys: HotKeys
     retention: DurationLike | None
     max_ahead: DurationLike | None
+    horizon_memory: SizeLike
     tick: DurationLike
     name: str
     time_unit: TimeUnit
@@ -83,8 +86,12 @@ class RunSettings:
         looked for. Results do not depend on it.
     retention
         How long tuples are remembered after they have left their window, to count the results
-        lost with tuples that come even later. By default as long as the period if a recall is
-        asked for, and as long as the largest window if not.
+        lost with tuples that come even later. By default it follows the delays, and is at least as
+        long as the period and the largest window.
+    horizon_memory
+        How much memory the tuples remembered so may take, over all cells: text such as
+        ``"256 MB"``, or bytes. Where that is too little for the delays, ``horizon_limited`` in the
+        progress says so, and recall is known less exactly.
     max_ahead
         A time further ahead of its stream than this is refused, until other rows confirm that the
         stream has really come there; times that are not ahead of the clock are always taken.
@@ -111,6 +118,7 @@ class RunSettings:
     hot_keys: HotKeys = "auto"
     retention: DurationLike | None = None
     max_ahead: DurationLike | None = AUTO
+    horizon_memory: SizeLike = DEFAULT_LIMIT
     tick: DurationLike = "100 ms"
     name: str = METRICS
     time_unit: TimeUnit = "ms"

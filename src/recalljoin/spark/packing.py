@@ -260,7 +260,11 @@ class Control:
     flush: bool = False
     """Whether this is the end, should the batch hold no tuples."""
     recall: float | None = None
-    """What was measured over the last period when the batch was planned."""
+    """What was estimated for the last period when the batch was planned."""
+    retention: int | None = None
+    """How long tuples are remembered behind their windows; None to leave that as it is."""
+    limited: bool = False
+    """Whether the limit of bytes makes that shorter than delays ask for."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""

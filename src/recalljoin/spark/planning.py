@@ -12,9 +12,11 @@ from recalljoin.engine import EngineSettings
 from recalljoin.engine.ahead import max_ahead_of
 from recalljoin.engine.doubts import integer_streams
 from recalljoin.errors import InvalidQuery, InvalidSetting
+from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
+from recalljoin.query.sizes import n_bytes
 from recalljoin.spark.adaptation import PolicyPlan, plan_policy
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import CellPlan
@@ -46,6 +48,8 @@ class JoinPlan:
     query: BoundQuery
     cells: CellPlan
     policy: PolicyPlan
+    horizon: HorizonPlan | None
+    """What says how long tuples are remembered; None where the cell does."""
     finds_hot_keys: bool
     """Whether keys that many tuples have are looked for."""
 
@@ -63,6 +67,7 @@ class JoinPlan:
             keys=self.layout.keys,
             identity=self.cells.identity,
             policy=self.policy,
+            horizon=self.horizon,
             heartbeat=None if idle_after is None else max(idle_after // 2, _SHORTEST_HEARTBEAT),
             flush=flush,
             notices=Notices(integer_streams(self.query), self.query.time_unit),
@@ -132,9 +137,9 @@ def plan_join(
     retention = None
     if settings.retention is not None:
         retention = _units(settings.retention, "retention", bound)
-    elif settings.k is None:
-        # Losses with tuples later than that would not be counted, and recall seem too good.
-        retention = max(target.period, *target.windows)
+    horizon = HorizonPlan(
+        target, retention, n_bytes(settings.horizon_memory, name="horizon_memory")
+    )
     named_hot = hot_of(bound, settings.hot_keys)
     cells = CellPlan(
         query=_for_cells(bound, by_tuple=by_tuple),
@@ -142,8 +147,7 @@ def plan_join(
         settings=EngineSettings(
             arrival=settings.arrival,
             folded=True,
-            slack=policy.make().uses_slack,
-            retention=retention,
+            slack=True,
         ),
         identity=identity_of(bound, layout, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
@@ -154,13 +158,14 @@ def plan_join(
         late_rows=settings.late_rows,
         policy=policy if by_tuple else None,
         ahead=_ahead(bound, settings.max_ahead, frames),
+        horizon=horizon if by_tuple else None,
         named_hot=named_hot,
     )
     if by_tuple:
         # What the offsets say of K means nothing then.
         policy = PolicyPlan(target, "none")
     finds = settings.hot_keys == "auto" and can_split(grid)
-    return JoinPlan(bound, cells, policy, finds)
+    return JoinPlan(bound, cells, policy, None if by_tuple else horizon, finds)
 
 
 def _arrives_by_tuple(settings: RunSettings) -> bool:

@@ -12,11 +12,11 @@ from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.control_log import ControlLog
-from recalljoin.spark.measured import MeasuredRecall
+from recalljoin.spark.measured import MeasuredRecall, settled_recalls
 from recalljoin.spark.packing import PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +44,12 @@ SCHEMA = pa.schema(
         ("restored", pa.int64()),
         ("refused_by", pa.map_(pa.string(), pa.int64())),
         ("seconds", pa.map_(pa.string(), pa.float64())),
+        ("recall_at_most", pa.float64()),
+        ("recall_settled_at_least", pa.float64()),
+        ("recall_settled_at_most", pa.float64()),
+        ("horizon", pa.int64()),
+        ("horizon_limited", pa.bool_()),
+        ("kept_bytes", pa.int64()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -62,11 +68,16 @@ def progress(spark: SparkSession, control_log: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        Slack (and where it changes inside a batch, all it was in turn), watermark, recall over the
-        last period (of the newest results, provisional, and what it is ``at_least`` if tuples
-        that came beyond the retention horizon cost as much as any tuple could; and of the newest
-        that no late tuple can change), tuples arrived, late and refused (by reason),
-        results produced and lost, each in the batch and in total; tuples buffered and kept;
+        Slack (and where it changes inside a batch, all it was in turn) and watermark. ``recall``
+        over the last period, as it was estimated after the batch: what it was going to be when
+        all late tuples have come; ``recall_at_least`` and ``recall_at_most``, between which it
+        was with the tuples that had arrived. ``recall_settled``: the lowest recall of any period
+        that ended within the batch, with all that is known by now, and null until the horizon has
+        passed; with the same two bounds. Recall is null where there was no result. Tuples arrived,
+        late and refused (by reason), results produced and lost, each in the batch and in total;
+        tuples ``beyond`` the horizon, buffered and kept (and their ``kept_bytes``); the
+        ``horizon`` for which tuples are remembered behind their windows, and whether it is
+        ``horizon_limited`` by ``horizon_memory``;
         ``replication``, copies made of a tuple; ``busiest``, how many times the work of a mean cell
         the busiest one had, in tuples and results; cells ``restored`` from state; time by stage in
         seconds, over all cells. A time that has not begun or has ended is null.
@@ -81,14 +92,16 @@ def progress(spark: SparkSession, control_log: str) -> DataFrame:
 
 def progress_table(control_log: str) -> pa.Table:
     """The same as :func:`progress`, without Spark."""
-    log = _existing(control_log)
-    return pa.Table.from_pylist(list(_rows(log)), schema=SCHEMA)
+    reports = list(_existing(control_log).reports_after(-1))
+    settled = settled_recalls(reports)
+    rows = [row | each for row, each in zip(_rows(reports), settled, strict=True)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
+def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
     measured = MeasuredRecall()
     totals = dict.fromkeys(_COUNTS, 0)
-    for report in log.reports_after(-1):
+    for report in reports:
         profile = report.profile
         meter = measured.observe(report)
         newest = meter.measure()
@@ -108,13 +121,16 @@ def _rows(log: ControlLog) -> Iterator[dict[str, Any]]:
             "watermark": _known(report.watermark),
             "base_time": _known(report.base_time),
             "recall": newest.recall,
-            "recall_at_least": newest.lowest_recall,
-            "recall_settled": meter.measure_settled().recall,
+            "recall_at_least": newest.at_least,
+            "recall_at_most": newest.at_most,
             **counts,
             **{f"total_{name}": total for name, total in totals.items()},
             "beyond": profile.n_beyond,
             "buffered": report.n_buffered,
             "kept": report.n_kept,
+            "kept_bytes": report.kept_bytes,
+            "horizon": report.retention,
+            "horizon_limited": report.limited,
             "replication": report.n_delivered / counts["arrived"] if counts["arrived"] else None,
             "busiest": _busiest(report),
             "restored": report.n_restored,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import TimeUnit
     from recalljoin.spark.cell import CellPlan
 
@@ -149,6 +150,8 @@ class Replayer:
         What the cells have in common.
     policy
         What chooses the slack.
+    horizon
+        What says how long tuples are remembered; None where the cell does.
     length
         Length of a tick in milliseconds.
     start
@@ -157,12 +160,13 @@ class Replayer:
 
     plan: CellPlan
     policy: PolicyPlan
+    horizon: HorizonPlan | None
     length: int
     start: int
 
     def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results, from parcels in the order of their ticks."""
-        run = _Run(self.plan, Adaptation(self.policy))
+        run = _Run(self.plan, Adaptation(self.policy, self.horizon))
         last = -1
         for tick, parcels in _by_tick(batches):
             if tick > last + 1 and run.n_ticks:
@@ -188,7 +192,14 @@ class _Run:
     def tick(
         self, parcels: dict[int, list[Parcel]], *, clock: int, flush: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        word: Parcel = (Control(k=self.adaptation.k, clock=clock, flush=flush).to_json(), None)
+        control = Control(
+            k=self.adaptation.k,
+            clock=clock,
+            flush=flush,
+            retention=self.adaptation.retention,
+            limited=self.adaptation.is_limited,
+        )
+        word: Parcel = (control.to_json(), None)
         cells = range(self.plan.grid.n_cells)
         given = {cell: [word, *parcels.get(cell, [])] for cell in cells}
         steps = run_group(self.plan, given, self.store, batch=self.n_ticks)

@@ -38,10 +38,11 @@ class Report:
     """Unit of all times but ``clock``."""
     period: int
     """Recall is measured over this long."""
-    reach: int
-    """Largest window."""
+    windows: tuple[int, ...]
     retention: int
     """How long tuples are remembered behind their windows."""
+    limited: bool
+    """Whether the limit of bytes makes that shorter than delays ask for."""
     k: int
     clock: int
     """The driver's clock when the batch was planned, in milliseconds since 1970."""
@@ -57,6 +58,8 @@ class Report:
     n_buffered: int
     n_kept: int
     """Tuples in windows and retention horizon, copies included."""
+    kept_bytes: int
+    """Their size, about."""
     n_delivered: int
     """Tuples taken in, copies included."""
     n_busiest: int
@@ -66,7 +69,7 @@ class Report:
     profile: Profile
     """What the policy learns from."""
     recall_before: float | None = None
-    """Recall over the last period, as measured when the batch was planned."""
+    """Recall over the last period, as estimated when the batch was planned."""
     adaptations: tuple[tuple[int, int], ...] = ()
     """Where K changes inside a batch: the time it was adapted, and to what."""
     heavy: tuple[Heavy, ...] = ()
@@ -102,7 +105,7 @@ class Report:
                 "`control_log`, where K is learned anew"
             )
             raise StateVersionError(message)
-        for name in ("streams", "local_times", "n_arrived", "refused"):
+        for name in ("streams", "windows", "local_times", "n_arrived", "refused"):
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
@@ -126,8 +129,9 @@ def merged(reports: Iterable[Report]) -> Report:
         streams=first.streams,
         unit=first.unit,
         period=first.period,
-        reach=first.reach,
+        windows=first.windows,
         retention=first.retention,
+        limited=first.limited,
         k=first.k,
         clock=first.clock,
         watermark=first.watermark,
@@ -138,6 +142,7 @@ def merged(reports: Iterable[Report]) -> Report:
         refused=first.refused,
         n_buffered=sum(report.n_buffered for report in cells),
         n_kept=sum(report.n_kept for report in cells),
+        kept_bytes=sum(report.kept_bytes for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),
         n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),

@@ -2,9 +2,10 @@
 
 Here K changes inside a batch, at the end of every adaptation interval, so the policy lives in the
 cell. What is kept in Spark's state is a *log*: a snapshot of the operator instance, and behind it
-the tuples of every batch since, with the K each of them met. Batches append to it; when they have
-outgrown the snapshot, a new one takes the place of all. So the work of a batch is in proportion to
-its tuples, and an instance is rebuilt by letting the tuples since the snapshot arrive once more.
+the tuples of every batch since, with the K each of them met and how long tuples were remembered
+then. Batches append to it; when they have outgrown the snapshot, a new one takes the place of all.
+So the work of a batch is in proportion to its tuples, and an instance is rebuilt by letting the
+tuples since the snapshot arrive once more.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 
 from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
 from recalljoin.quality.arrived import follow_tuples
+from recalljoin.quality.horizon import Kept
 from recalljoin.quality.policy import ArrivalPolicy
-from recalljoin.quality.profile import Profile, profile_of
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.profiling import profile_of
 from recalljoin.quality.replay import adaptation_points
 from recalljoin.spark.cell_state import check_identity, check_layout
 from recalljoin.spark.delivery import deliver
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from recalljoin.engine import Arrivals
     from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.horizon import Horizon
     from recalljoin.quality.policy import BufferSizePolicy
     from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.cell import CellPlan
@@ -67,6 +71,8 @@ class Meta:
     """Timestamp of the first tuple: intervals are counted from here."""
     policy: dict[str, Any] = field(default_factory=dict)
     """Name and memory of the policy."""
+    horizon: dict[str, Any] = field(default_factory=dict)
+    """What is known of delays, and how long tuples are remembered by that."""
     interval: dict[str, Any] | None = None
     """What the adaptation interval has shown so far, if a batch ended within it."""
     confirmed: list[int] = field(default_factory=list)
@@ -77,6 +83,7 @@ class Meta:
 class _Instance(NamedTuple):
     pipeline: Pipeline
     policy: BufferSizePolicy
+    horizon: Horizon
 
 
 MEMORY: Memory[_Instance] = Memory(8)
@@ -99,7 +106,7 @@ def run_tuples(
     restored = instance is None and meta.token != ""
     if instance is None:
         instance = _restored(plan, policy_plan, store, meta)
-    pipeline, policy = instance
+    pipeline, policy, horizon = instance
     watch.stop("restore")
     m = pipeline.m
     # A state written before this was counted has none of it.
@@ -122,7 +129,7 @@ def run_tuples(
     else:
         yield from gathered(run.push(arrivals_of(query, tables)), watch)
     watch.stop("join")
-    _append(store, meta, instance, delivery.bodies, run.slacks)
+    _append(store, meta, instance, delivery.bodies, run)
     MEMORY.keep(plan.run, meta.token, instance)
     watch.stop("state")
     report = Report(
@@ -132,8 +139,9 @@ def run_tuples(
         streams=tuple(stream.name for stream in query.streams),
         unit=query.unit,
         period=plan.period,
-        reach=max(stream.window for stream in query.streams),
+        windows=tuple(stream.window for stream in query.streams),
         retention=pipeline.retention,
+        limited=horizon.is_limited,
         k=policy.k,
         clock=meta.clock,
         watermark=pipeline.join_time,
@@ -144,6 +152,7 @@ def run_tuples(
         refused=tuple(delivery.refused),
         n_buffered=pipeline.n_buffered,
         n_kept=pipeline.n_kept,
+        kept_bytes=pipeline.kept_bytes,
         n_delivered=sum(delivery.n_arrived),
         n_busiest=sum(delivery.n_arrived) + run.total.n_produced + run.total.n_lost,
         n_restored=int(restored),
@@ -171,13 +180,16 @@ class _Run:
         instance: _Instance,
     ) -> None:
         self.plan, self.meta = plan, meta
-        self.pipeline, self.policy = instance
+        self.pipeline, self.policy, self.horizon = instance
+        self.windows = [stream.window for stream in plan.query.streams]
         self.adaptation_interval = policy_plan.settings.interval
         self.total = Profile.empty(
             self.pipeline.m, granularity=plan.granularity, bucket=plan.bucket
         )
         self.slacks: list[tuple[int, int]] = []
         """How many tuples in a row met which K."""
+        self.retentions: list[tuple[int, int]] = []
+        """After how many tuples of the batch the retention was changed, and to what."""
         self.adaptations: list[tuple[int, int]] = []
         """When K was adapted, by the fastest stream's time, and to what."""
 
@@ -185,6 +197,8 @@ class _Run:
         if not len(arrivals):
             return
         meta = self.meta
+        # As it was where the batch before ended, unless the join was started anew with another one.
+        self._remember_for(self.horizon.retention, 0)
         if meta.start is None:
             meta.start = int(arrivals.ts[0])
         local = self.pipeline.local_times
@@ -204,6 +218,7 @@ class _Run:
                 arrived.take(part),
                 granularity=self.plan.granularity,
                 before=local,
+                windows=self.windows,
                 bucket=self.plan.bucket,
             )
             local = clocks.local[:, end - 1]
@@ -213,11 +228,20 @@ class _Run:
             if end in points:
                 self.policy.observe(profile)
                 self.policy.adapt()
+                kept = Kept(self.pipeline.n_kept, self.pipeline.kept_bytes)
+                self.horizon.observe(profile, kept, n_delivered=profile.n_arrived)
+                self._remember_for(self.horizon.retention, end)
                 self.adaptations.append((int(clocks.latest[end - 1]), self.policy.k))
                 meta.interval = None
             else:
                 meta.interval = profile.to_json()
             begin = end
+
+    def _remember_for(self, retention: int, n: int) -> None:
+        """Remember tuples for that long after ``n`` of the batch."""
+        if retention != self.pipeline.retention:
+            self.pipeline.remember_for(retention)
+            self.retentions.append((n, retention))
 
     def flush(self) -> Generator[pa.RecordBatch, None, None]:
         step = yield from self.pipeline.flush()
@@ -228,6 +252,7 @@ class _Run:
             arrived,
             granularity=self.plan.granularity,
             before=self.pipeline.local_times,
+            windows=self.windows,
             bucket=self.plan.bucket,
         )
 
@@ -257,12 +282,13 @@ def _append(
     meta: Meta,
     instance: _Instance,
     bodies: Bodies,
-    slacks: list[tuple[int, int]],
+    run: _Run,
 ) -> None:
     """Add a batch to the log, or begin a new log with a snapshot."""
-    pipeline, policy = instance
+    pipeline, policy, horizon = instance
+    slacks = run.slacks
     lengths = [[len(body) for body in parts] for parts in bodies]
-    head = json.dumps({"lengths": lengths, "slacks": slacks}).encode()
+    head = json.dumps({"lengths": lengths, "slacks": slacks, "retentions": run.retentions}).encode()
     content = b"".join((struct.pack("<q", len(head)), head, *(b for part in bodies for b in part)))
     is_flushed = not any(map(len, bodies)) and not slacks and pipeline.n_buffered == 0
     meta.batch_bytes += len(content)
@@ -276,6 +302,7 @@ def _append(
             meta.snapshot.append(_write(store, meta, written[begin : begin + LARGEST_VALUE]))
     elif slacks:
         meta.batches.append(_write(store, meta, content))
+    meta.horizon = horizon.snapshot()
     meta.policy = {"name": policy.name, "state": policy.snapshot()}
     meta.token = uuid.uuid4().hex
     store.write_meta(json.dumps(asdict(meta)))
@@ -290,21 +317,33 @@ def _write(store: Store, meta: Meta, content: bytes) -> int:
 
 def _restored(plan: CellPlan, policy_plan: PolicyPlan, store: Store, meta: Meta) -> _Instance:
     """The instance whose state this is."""
+    assert plan.horizon is not None
+    horizon = plan.horizon.make()
     pipeline = Pipeline(plan.query, plan.settings)
     if meta.snapshot:
         written = b"".join(store.read_chunk(number) for number in meta.snapshot)
         pipeline = restore(plan.query, written, plan.settings)
     for number in meta.batches:
-        arrivals, k = _decode(plan, store.read_chunk(number))
-        # Its results have gone out before.
-        drain(pipeline.push(arrivals, k=k))
+        arrivals, k, retentions = _decode(plan, store.read_chunk(number))
+        begin = 0
+        for end, retention in [*retentions, (len(arrivals), None)]:
+            if end > begin:
+                # Its results have gone out before.
+                drain(pipeline.push(arrivals.slice(begin, end), k=k[begin:end]))
+            if retention is not None:
+                pipeline.remember_for(retention)
+            begin = end
     policy = policy_plan.make()
     if meta.policy and meta.policy["name"] == policy.name:
         policy.restore(meta.policy["state"])
-    return _Instance(pipeline, policy)
+    if meta.horizon:
+        horizon.restore(meta.horizon)
+    return _Instance(pipeline, policy, horizon)
 
 
-def _decode(plan: CellPlan, content: bytes) -> tuple[Arrivals, Int64s]:
+def _decode(
+    plan: CellPlan, content: bytes
+) -> tuple[Arrivals, Int64s, list[tuple[int, int | None]]]:
     (size,) = struct.unpack_from("<q", content)
     head = json.loads(content[8 : 8 + size])
     view = memoryview(content)
@@ -317,4 +356,5 @@ def _decode(plan: CellPlan, content: bytes) -> tuple[Arrivals, Int64s]:
             at += length
         tables[plan.query.streams[s].name] = table_of(plan.query, s, parts)
     lengths_of_k, slacks = np.array(head["slacks"], dtype=np.int64).reshape(-1, 2).T
-    return arrivals_of(plan.query, tables), np.repeat(slacks, lengths_of_k)
+    retentions = [(n, retention) for n, retention in head["retentions"]]
+    return arrivals_of(plan.query, tables), np.repeat(slacks, lengths_of_k), retentions

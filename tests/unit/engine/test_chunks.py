@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
-from recalljoin.engine.chunks import Chunk, Clocks, last_needed, rebuild
+from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, rebuild
 from recalljoin.engine.disorder import NEVER
 from tests.unit.engine.inputs import bound, rows_of
 
@@ -32,12 +32,19 @@ def test_a_late_tuple_the_join_did_not_keep_is_not_put_back(ts: int, n_kept: int
     # The watermark stands at 100, window and retention reach back to 85.
     pipeline, chunks = after([(1, 100, 1), (2, 100, 1)], [(1, ts, 1)])
     assert pipeline.n_kept == n_kept
-    again = rebuild(QUERY, SETTINGS, chunks, Clocks.of(pipeline.progress))
+    again = rebuild(QUERY, SETTINGS, chunks, Clocks.of(pipeline.progress), pipeline.remembered)
     assert again.n_kept == n_kept
 
 
-def test_a_chunk_is_needed_until_its_youngest_tuple_has_left_the_horizon() -> None:
+def test_a_chunk_is_in_windows_until_its_youngest_tuple_has_left_them() -> None:
     _, chunks = after([(1, 100, 1), (2, 90, 1)], [(1, 20, 1)], [])
     # A late tuple stays as long as if it had come in order just when it came.
-    needed = [last_needed(QUERY, SETTINGS, chunk) for chunk in chunks]
-    assert needed == [115, 105, NEVER]
+    last = [last_in_window(QUERY, chunk) for chunk in chunks]
+    assert last == [105, 95, NEVER]
+
+
+def test_a_chunk_is_over_once_the_horizon_has_passed_too() -> None:
+    assert not is_over(105, 10, 115)
+    assert is_over(105, 10, 116)
+    assert not is_over(105, 20, 116)
+    assert is_over(NEVER, 10, NEVER)

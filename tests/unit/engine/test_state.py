@@ -141,7 +141,6 @@ def test_a_snapshot_without_columns_that_are_now_asked_for_is_refused() -> None:
         EngineSettings(rows=False),
         EngineSettings(lost=False),
         EngineSettings(slack=True),
-        EngineSettings(retention=3),
     ],
 )
 def test_a_snapshot_with_other_settings_is_refused(settings: EngineSettings) -> None:
@@ -234,3 +233,12 @@ def test_settings_made_anew_with_the_same_values_are_the_same() -> None:
     settings = EngineSettings(slack=True, retention=9)
     content = snapshot(pushed(query, ROWS, settings))
     restore(query, content, replace(settings))
+
+
+def test_a_restored_pipeline_remembers_as_long_as_the_one_that_was_written_did_last() -> None:
+    query = bound()
+    pipeline = pushed(query, ROWS, EngineSettings(retention=3))
+    pipeline.remember_for(70)
+    again = restore(query, snapshot(pipeline), EngineSettings(retention=9))
+    assert again.remembered == pipeline.remembered
+    assert again.retention == 70

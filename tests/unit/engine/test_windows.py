@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from recalljoin.engine.chains import youngest_of
+from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.rings import (
     FIRST,
@@ -18,7 +19,7 @@ from recalljoin.engine.rings import (
     expire_window,
 )
 from recalljoin.engine.slots import N_TUPLES, NEXT_SLOT
-from recalljoin.engine.windows import Windows
+from recalljoin.engine.windows import Remembered, Windows
 
 BOTH = pytest.mark.parametrize("chained", [False, True])
 
@@ -228,3 +229,16 @@ def test_a_tuple_that_can_be_in_no_result_is_in_no_chain() -> None:
     held = windows(chained=True)
     take_in(held, [(0, 1, 5)], joinable=False)
     assert (chain(held, 0, 5), kept(held, 0)) == ([], [1])
+
+
+def test_a_longer_retention_does_not_bring_back_what_was_forgotten() -> None:
+    short = Remembered(10)
+    long = short.changed(50, now=100)
+    # Until now it reached back to 90.
+    assert long == Remembered(50, since=90)
+    assert long.changed(20, now=120) == Remembered(20, since=90)
+    assert long.changed(20, now=120).changed(30, now=125) == Remembered(30, since=105)
+
+
+def test_a_retention_that_changes_before_the_join_begins_has_forgotten_nothing() -> None:
+    assert Remembered(10).changed(50, now=NEVER) == Remembered(50, since=NEVER)

@@ -40,6 +40,7 @@ def a_run_of_profiles(k: int = 100) -> tuple[Profile, ...]:
     for begin in range(0, len(arrivals), 300):
         _, step = drain(pipeline.push(arrivals.slice(begin, begin + 300), k=k))
         part = arrived.take(slice(begin, begin + 300))
-        profiles.append(profile_of(step, part, granularity=10, before=before))
+        windows = SETTINGS.windows
+        profiles.append(profile_of(step, part, granularity=10, before=before, windows=windows))
         before = clocks.local[:, begin + 299]
     return tuple(profiles)

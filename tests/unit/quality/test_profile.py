@@ -40,7 +40,8 @@ def hand_made_step() -> tuple[Step, Arrived]:
         ts=np.array([100, 110, 90, 20]),
         row=np.array([0, 0, 1, 1]),
         delay=np.array([0, 25, 10, 80]),
-        base=np.array([0, 0, 0, 0]),
+        base=np.array([0, 0, 95, 100]),
+        now=np.array([100, 110, 110, 110]),
         late=np.array([False, False, True, True]),
         n_join=np.array([2, 3, 4, 0]),
         n_cross=np.array([5.0, 7.0, 0.0, 0.0]),
@@ -51,6 +52,7 @@ def hand_made_step() -> tuple[Step, Arrived]:
         arrived_delay=np.array([0, 12, 30]),
         join_time=110,
         base_time=105,
+        counted_since=60,
     )
     arrived = Arrived(
         stream=np.array([0, 1, 0], dtype=np.int8),
@@ -63,7 +65,14 @@ def hand_made_step() -> tuple[Step, Arrived]:
 
 def test_a_step_by_hand() -> None:
     step, arrived = hand_made_step()
-    profile = profile_of(step, arrived, granularity=10, before=np.array([111, NEVER]))
+    profile = profile_of(
+        step,
+        arrived,
+        granularity=10,
+        before=np.array([111, NEVER]),
+        windows=(50, 50),
+        tick_span=7,
+    )
     assert profile.delays.tolist() == [[1, 0, 0, 1], [0, 0, 1, 0]]
     assert profile.largest_delay == 30
     assert (profile.k_sync_sum.tolist(), profile.n_k_sync.tolist()) == ([6, 0], [1, 1])
@@ -76,7 +85,14 @@ def test_a_step_by_hand() -> None:
     assert (profile.largest_join, profile.largest_cross) == (3, 7.0)
     assert profile.produced.to_json() == [[100, 110], [2, 3]]
     assert profile.lost.to_json() == [[90, 95], [2, 2]]
-    assert profile.beyond.to_json() == [[20], [1]]
+    assert [tally.to_json() for tally in profile.beyond] == [[[], []], [[20], [1]]]
+    received = [tally.to_json() for tally in profile.received]
+    assert received == [[[90, 100], [1, 1]], [[20, 110], [1, 1]]]
+    # A tuple 90 behind the join has left its window of 50: nothing is known of its results.
+    assert profile.unknown.tolist() == [0, 1]
+    assert np.argwhere(profile.behind).tolist() == [[0, 0], [0, 1 + 5], [1, 0], [1, 1 + 80]]
+    assert np.argwhere(profile.beyond_slack).tolist() == [[1, 1 + 80]]
+    assert (profile.tick_span, profile.counted_since) == (7, 60)
     assert (profile.join_time, profile.base_time) == (110, 105)
     assert (profile.n_arrived, profile.n_late, profile.n_held_back) == (3, 2, -1)
     assert (profile.n_produced, profile.n_lost, profile.n_beyond) == (5, 4, 1)
@@ -89,6 +105,7 @@ def test_a_cell_counts_the_tuples_it_owns_and_all_its_results() -> None:
         arrived,
         granularity=10,
         before=no_clocks(2),
+        windows=(50, 50),
         owned=np.array([True, False]),
         whole=False,
         bucket=50,
@@ -96,10 +113,26 @@ def test_a_cell_counts_the_tuples_it_owns_and_all_its_results() -> None:
     assert cell.delays.sum(axis=1).tolist() == [2, 0]
     assert (cell.in_order.sum(axis=1).tolist(), cell.late.sum(axis=1).tolist()) == ([1, 0], [1, 0])
     assert cell.n_beyond == 0  # the other cell's tuple
+    assert [tally.total for tally in cell.received] == [2, 0]
+    assert cell.behind.sum(axis=1).tolist() == [2, 0]
     assert cell.n_cross is None
     assert (cell.n_produced, cell.n_lost) == (5, 4)
     assert cell.produced.to_json() == [[2], [5]]
     assert cell.begins.tolist() == [120, FOREVER]
+
+
+@pytest.mark.parametrize(("behind", "share"), [(10, 0.5 + 10 / 80), (40, 1.0), (90, 1.0)])
+def test_a_late_tuple_that_is_still_in_its_window_has_results_to_come(
+    behind: int, share: float
+) -> None:
+    # Windows of 40 each: its partners lie up to 40 before and up to 40 after it, evenly. Those that
+    # come after the join time are found.
+    step, arrived = hand_made_step()
+    ts = step.ts.copy()
+    ts[3] = step.now[3] - behind
+    step = dataclasses.replace(step, ts=ts)
+    profile = profile_of(step, arrived, granularity=10, before=no_clocks(2), windows=(40, 40))
+    assert profile.unknown[1] == pytest.approx(share)
 
 
 def test_an_empty_profile_changes_nothing() -> None:
@@ -114,7 +147,7 @@ def test_the_sum_over_time_is_the_profile_of_the_whole(k: int) -> None:
     pipeline = Pipeline(bound, EngineSettings(rows=False, slack=True))
     arrived, _ = follow_tuples(arrivals.stream, arrivals.ts, before=no_clocks(3))
     _, step = drain(pipeline.push(arrivals, k=k))
-    whole = profile_of(step, arrived, granularity=10, before=no_clocks(3))
+    whole = profile_of(step, arrived, granularity=10, before=no_clocks(3), windows=(5000,) * 3)
     assert whole.n_late > 0
     assert whole.n_lost > 0
     assert said(functools.reduce(operator.add, a_run_of_profiles(k))) == said(whole)
@@ -155,10 +188,16 @@ def _random_profile(rng: np.random.Generator) -> Profile:
         largest_cross=float(rng.integers(0, 9)),
         produced=tally(),
         lost=tally(),
-        beyond=tally(),
+        received=(tally(), tally()),
+        beyond=(tally(), tally()),
+        unknown=rng.integers(0, 9, 2).astype(np.float64),
+        behind=histogram(2),
+        beyond_slack=histogram(2),
         slack=histogram(2),
         join_time=int(rng.integers(0, 90)),
         base_time=int(rng.integers(0, 90)),
+        counted_since=int(rng.integers(0, 90)),
+        tick_span=int(rng.integers(0, 90)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from recalljoin.engine.disorder import NEVER
 from recalljoin.quality import Profile, RecallMeter, Tally, Timeline, fulfilment
-from recalljoin.quality.recall import recall_against, share
+from recalljoin.quality.recall import recall_against
 
 Counts = dict[int, int]
 
@@ -27,37 +26,48 @@ def seen(
     produced: Counts | None = None,
     lost: Counts | None = None,
     beyond: Counts | None = None,
+    received: tuple[Counts, Counts] = ({}, {}),
     *,
+    slack: Counts | None = None,
+    base_time: int | None = None,
     bucket: int = 1,
-    largest_join: int = 0,
 ) -> Profile:
+    """What a stretch has shown; tuples beyond the horizon are of the first stream."""
+    late = tally(beyond or {}, bucket)
+    bins = np.zeros((2, 1 + max(slack or {0: 0})), dtype=np.int64)
+    for at, n in (slack or {}).items():
+        bins[0, at] = n
     return dataclasses.replace(
         Profile.empty(2, granularity=10, bucket=bucket),
         produced=tally(produced or {}, bucket),
         lost=tally(lost or {}, bucket),
-        beyond=tally(beyond or {}, bucket),
+        received=tuple(tally(each, bucket) for each in received),
+        beyond=(late, tally({})),
+        unknown=np.array([late.total, 0.0]),
+        ends=np.array([join_time, join_time]),
+        slack=bins,
         join_time=join_time,
-        largest_join=largest_join,
+        base_time=join_time if base_time is None else base_time,
     )
 
 
-def meter(*profiles: Profile, bucket: int = 1, settling: int = 50) -> RecallMeter:
-    made = RecallMeter(period=100, settling=settling, reach=20, bucket=bucket)
+def meter(*profiles: Profile, bucket: int = 1, known_since: int = NEVER) -> RecallMeter:
+    made = RecallMeter(period=100, windows=(20, 10), bucket=bucket, known_since=known_since)
     for profile in profiles:
         made.observe(profile)
     return made
 
 
-def test_recall_is_one_when_nothing_is_true() -> None:
-    assert share(0, 0) == 1.0
-    assert meter().measure().recall == 1.0
-    assert meter(seen(500)).measure().recall == 1.0
+def test_without_any_result_there_is_no_recall() -> None:
+    for made in (meter(), meter(seen(NEVER)), meter(seen(500))):
+        measured = made.measure()
+        assert (measured.recall, measured.at_least, measured.at_most) == (None, None, None)
 
 
 def test_the_period_is_open_at_the_left_and_closed_at_the_right() -> None:
     counted = meter(seen(200, {100: 1000, 101: 7, 200: 1}, {100: 1000, 101: 2})).measure()
     assert (counted.until, counted.produced, counted.lost) == (200, 8, 2)
-    assert counted.recall == 0.8
+    assert (counted.recall, counted.at_least, counted.at_most) == (0.8, 0.8, 0.8)
 
 
 def test_losses_found_later_lower_the_recall_of_the_time_they_belong_to() -> None:
@@ -67,20 +77,78 @@ def test_losses_found_later_lower_the_recall_of_the_time_they_belong_to() -> Non
     assert made.measure().recall == pytest.approx(20 / 30)
 
 
-def test_settled_recall_is_that_of_results_whose_losses_are_all_known() -> None:
-    made = meter(seen(200, {120: 10, 180: 10}, {130: 10, 190: 30}))
-    settled = made.measure_settled()  # of (50, 150]
-    assert (settled.until, settled.produced, settled.lost) == (150, 10, 10)
-
-
-def test_tuples_beyond_the_horizon_make_recall_uncertain() -> None:
-    made = meter(seen(200, {150: 90}, {150: 10}, {95: 2, 70: 5}, largest_join=5))
+def test_a_tuple_beyond_the_horizon_completes_at_most_what_there_is_around_it() -> None:
+    # The tuple at 95 lies before the period (100, 200], but its results may be in it, up to 20
+    # later; its partners lie from 10 before it to 20 after it. That at 70 cannot reach so far.
+    others = {84: 100, 85: 3, 115: 4, 116: 100}
+    own = {95: 2, 70: 5, 150: 9993}
+    made = meter(seen(200, {150: 90}, {150: 10}, {95: 2, 70: 5}, (own, others)))
     measured = made.measure()
-    # The tuple at 95 lies before the period (100, 200], but its results may be in it: up to 20
-    # later. The ones at 70 cannot reach that far.
-    assert (measured.n_beyond, measured.at_most_each) == (2, 5)
-    assert measured.recall == 0.9
-    assert measured.lowest_recall == pytest.approx(90 / 110)
+    assert measured.unknown == 2 * 7
+    assert measured.at_most == 0.9
+    assert measured.at_least == pytest.approx(90 / 114)
+
+
+def test_the_lower_bound_is_never_above_the_estimate() -> None:
+    # Half of a stream came beyond the horizon, though far from the period: it is no less likely of
+    # tuples to come.
+    own = {150: 10, 20: 10}
+    measured = meter(seen(200, {150: 90}, {150: 10}, {20: 10}, (own, {150: 10}))).measure()
+    assert measured.unknown == 0
+    assert measured.at_least == measured.recall == pytest.approx(0.45)
+
+
+def test_what_came_before_the_meter_was_there_is_not_known() -> None:
+    made = meter(seen(200, {150: 90}, {150: 10}), known_since=100)
+    assert (made.measure().at_least, made.measure().at_most) == (0.0, 1.0)
+    made.observe(seen(300, {250: 90}, {250: 10}))
+    assert made.measure().at_least == 0.9
+
+
+def test_tuples_beyond_the_horizon_lower_the_estimate_by_their_share() -> None:
+    # A quarter of one stream comes too late; then a quarter of all results is not known of.
+    times = {10 * n: 3 for n in range(20)}
+    late = {10 * n: 1 for n in range(5)}
+    received = ({t: n + late.get(t, 0) for t, n in times.items()}, times)
+    made = meter(seen(200, {150: 90}, {150: 10}, late, received))
+    assert made.measure().recall == pytest.approx(0.9 * 60 / 65)
+
+
+def test_a_burst_of_old_tuples_counts_by_the_time_they_belong_to() -> None:
+    # Two periods of one stream come once more, all at once. Nearly all that has arrived lately is
+    # beyond the horizon, but of any time it is one half.
+    usual = dict.fromkeys(range(2000), 1)
+    made = meter(seen(1999, {1999: 10}, received=(usual, usual)))
+    made.observe(seen(2300, {2290: 10}, received=({2300: 1}, {2300: 1})))
+    again = dict.fromkeys(range(500, 700), 1)
+    made.observe(seen(2301, {}, {}, again, (again, {})))
+    assert made.measure().recall == pytest.approx(0.5)
+
+
+def test_results_of_an_age_at_which_half_have_come_to_light_count_double() -> None:
+    # Of all results, half need a slack below 0 and half one of 30. The base time is 200: of results
+    # younger than 30 only the first half is known.
+    half = {0: 50, 1 + 30: 50}
+    young = meter(seen(-9000), seen(200, {180: 10}, slack=half))
+    assert young.measure().recall == pytest.approx(0.5, abs=0.01)
+    old = meter(seen(-9000), seen(200, {165: 10}, slack=half))
+    assert old.measure().recall == 1.0
+    waited = meter(seen(-9000), seen(150, {150: 10}, slack=half, base_time=200))
+    assert waited.measure().recall == 1.0
+
+
+def test_results_that_could_be_found_for_a_short_time_only_count_by_their_rate() -> None:
+    # Half of the results need a slack of 30, but in the first 40 there were only 10 in which such
+    # results could be found.
+    early = meter(seen(0), seen(40, {30: 40}, slack={0: 40, 1 + 30: 10}))
+    assert early.measure().recall == pytest.approx(0.5, abs=0.03)
+
+
+def test_losses_found_while_the_base_time_stands_still_are_those_that_were_expected() -> None:
+    half = {0: 50, 1 + 30: 50}
+    made = meter(seen(-9000), seen(200, {180: 10}, slack=half))
+    made.observe(seen(200, {}, {180: 10}))
+    assert made.measure().recall == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_jump_of_the_join_time_empties_the_period() -> None:
@@ -88,14 +156,9 @@ def test_a_jump_of_the_join_time_empties_the_period() -> None:
     assert (made.measure().produced, made.measure().lost) == (3, 0)
 
 
-def test_losses_too_old_for_any_period_are_told() -> None:
+def test_losses_too_old_for_the_period_are_left_out() -> None:
     made = meter(seen(1000, {1000: 1}), seen(1000, {}, {10: 4, 999: 1}))
-    assert (made.measure().lost, made.n_settled_lost) == (1, 4)
-
-
-def test_before_the_join_has_begun_nothing_is_measured() -> None:
-    made = meter(seen(NEVER))
-    assert (made.measure().until, made.measure().recall) == (NEVER, 1.0)
+    assert made.measure().lost == 1
 
 
 steps = st.lists(
@@ -108,11 +171,12 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(-200, 200), st.sampled_from((1, 7)))
+@given(steps, st.integers(-200, 200), st.sampled_from((1, 7)), st.sampled_from((1, 3)))
 def test_the_ring_counts_like_a_list_of_all_results(
-    moves: list[tuple[int, Counts, Counts]], start: int, bucket: int
+    moves: list[tuple[int, Counts, Counts]], start: int, finer: int, coarser: int
 ) -> None:
-    made = RecallMeter(period=105, settling=42, reach=14, bucket=bucket)
+    bucket = finer * coarser
+    made = RecallMeter(period=105, windows=(14, 10), bucket=bucket)
     produced: list[tuple[int, int]] = []
     lost: list[tuple[int, int]] = []
     now = start
@@ -120,33 +184,14 @@ def test_the_ring_counts_like_a_list_of_all_results(
         now += leap
         # Results lie a little, losses far behind the join time, both up to it.
         fresh = {now - back: n for back, n in new.items()}
-        gone = {now - back: n for back, n in missed.items() if back < 147}
-        made.observe(seen(now, fresh, gone, bucket=bucket))
+        gone = {now - back: n for back, n in missed.items()}
+        made.observe(seen(now, fresh, gone, bucket=finer))
         produced += fresh.items()
         lost += gone.items()
-        for until in (now, now - 42):
-            measured = made.measure_until(until)
-            after, upto = (until - 105) // bucket, until // bucket
-            for counted, all_of_them in ((measured.produced, produced), (measured.lost, lost)):
-                assert counted == sum(n for t, n in all_of_them if after < t // bucket <= upto)
-
-
-@given(steps)
-def test_goes_on_from_a_snapshot_as_if_never_interrupted(
-    moves: list[tuple[int, Counts, Counts]],
-) -> None:
-    whole, resumed = (RecallMeter(period=105, settling=42, reach=14) for _ in range(2))
-    now = 0
-    for leap, new, missed in moves:
-        now += leap
-        profile = seen(now, {now - b: n for b, n in new.items()}, {now - b: 1 for b in missed})
-        again = RecallMeter(period=105, settling=42, reach=14)
-        again.restore(json.loads(json.dumps(resumed.snapshot())))
-        resumed = again
-        for one in (whole, resumed):
-            one.observe(profile)
-        assert resumed.measure() == whole.measure()
-        assert resumed.measure_settled() == whole.measure_settled()
+        measured = made.measure()
+        after, upto = (now - 105) // bucket, now // bucket
+        for counted, all_of_them in ((measured.produced, produced), (measured.lost, lost)):
+            assert counted == sum(n for t, n in all_of_them if after < t // bucket <= upto)
 
 
 def test_a_timeline_counts_any_stretch() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from recalljoin.quality import RunRecord, Timeline
 from recalljoin.quality.latency import Latency
-from recalljoin.quality.record import Schedule
+from recalljoin.quality.record import Reported, Schedule
 
 if TYPE_CHECKING:
     from recalljoin.query import TimeUnit
@@ -25,6 +25,12 @@ RECORD = RunRecord(
     join_time=np.array([0, 1900, 2900, 3900]),
     k=np.array([0, 10, 20, 30]),
     recall=np.array([np.nan, 0.9, 0.895, 0.8]),
+    reported=Reported(
+        recall=np.array([np.nan, 0.9, np.nan, 0.75]),
+        at_least=np.array([np.nan, 0.5, 0.0, 0.7]),
+        at_most=np.array([np.nan, 1.0, np.nan, 0.9]),
+    ),
+    horizon=np.array([1000, 1000, 2000, 2000]),
     estimated_recall=(None, 0.8, None, 0.7),
     counts=np.array([False, True, True, True]),
     schedule=Schedule.of([np.array([0, 10]), np.array([20, 30, 30])]),
@@ -54,6 +60,8 @@ def test_a_record_survives_json_and_says_all_that_is_asked_of_it() -> None:
     assert content["k_ms"] == [0, 10, 20, 30]
     assert content["recall"] == [0.9, 0.895, 0.8]
     assert content["estimated_recall"] == [0.8, None, 0.7]
+    assert content["recall_reported"] == [0.9, None, 0.75]
+    assert content["horizon_ms"] == [1000, 1000, 2000, 2000]
     assert content["latency_ms"] == {"mean": 1.5, "p50": 1.0, "p95": 2.0, "p99": 3.0}
     assert content["adaptation_ms"] == {"mean": pytest.approx(2.0), "max": pytest.approx(3.0)}
     expected = {"produced": 90, "true": 100, "lost": 9, "late": 5, "refused": 3, "tuples": 1234}

@@ -1,0 +1,158 @@
+"""What tuples beyond the retention horizon may have cost.
+
+Such a tuple came when its partners had been forgotten, so nobody can say which results it would
+have completed. Two things can be said. An *estimate*: if being late has nothing to do with the
+key, the results without any such member are as large a share of all as the tuples without them
+are, stream by stream. And a *bound*: every result it completes has all its members near it.
+
+    member of stream j     [ts - W_j ........ ts ........ ts + W_i]
+                                              |
+    the tuple, of stream i                    ts
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.disorder import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.tally import Tally
+
+_MOST_PERIODS = 4096
+"""Periods of event time of which tuples are counted."""
+_BLOCKS = 32
+"""Tuples that arrived within this part of a period are put together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """A tally, to be counted over any stretch of buckets."""
+
+    keys: Int64s
+    until: Float64s
+    """``until[i]``: how many the first ``i`` keys have."""
+
+    @classmethod
+    def of(cls, tally: Tally, weights: Float64s | None = None) -> Running:
+        """From a tally; with ``weights`` in place of its counts."""
+        until = np.zeros(len(tally.keys) + 1)
+        np.cumsum(tally.counts if weights is None else weights, out=until[1:])
+        return cls(tally.keys, until)
+
+    def between(self, first: Int64s, last: Int64s) -> Float64s:
+        """How many lie in the buckets from ``first`` to ``last``, for many stretches at once."""
+        begin = np.searchsorted(self.keys, first, side="left")
+        end = np.searchsorted(self.keys, last, side="right")
+        return self.until[end] - self.until[begin]
+
+
+def most_completed(
+    beyond: Sequence[Tally],
+    received: Sequence[Tally],
+    *,
+    windows: Sequence[int],
+    bucket: int,
+) -> list[Float64s]:
+    """For each stream and bucket, the results its tuples beyond the horizon complete at most.
+
+    A result with a tuple of stream i at ts has its members of stream j in [ts - W_j, ts + W_i], so
+    there are no more than the tuples received there give combinations.
+
+    Parameters
+    ----------
+    beyond, received
+        Tuples beyond the horizon, and all tuples, of each stream by bucket of time.
+    windows
+        Window sizes.
+    bucket
+        Width of a bucket. Buckets at the edges count as a whole.
+    """
+    running = [Running.of(tally) for tally in received]
+    found = []
+    for i, late in enumerate(beyond):
+        ts = late.keys * bucket
+        product = late.counts.astype(np.float64)
+        for j, others in enumerate(running):
+            if j != i and len(ts):
+                first = (ts - windows[j]) // bucket
+                last = (ts + bucket - 1 + windows[i]) // bucket
+                product *= others.between(first, last)
+        found.append(product)
+    return found
+
+
+class BeyondShares:
+    """For each stream the share of tuples that come beyond the horizon, going by the latest.
+
+    The share among tuples that arrived lately is what is to be expected of those to come; but when
+    old tuples come in a burst, as from files that are read once more, nearly all that arrive are
+    beyond it. Counted by their own time they are no more than there are others of that time. So
+    the largest share of any period of event time is the most that is expected.
+
+    Parameters
+    ----------
+    period
+        Tuples that arrived within two of them count as late ones do.
+    m
+        Number of streams.
+    """
+
+    def __init__(self, period: int, m: int) -> None:
+        self.period, self.m = period, m
+        self._lately: deque[tuple[int, Int64s, Float64s]] = deque()
+        # By number of the period: for each stream tuples received, and those beyond.
+        self._by_time: dict[int, Int64s] = {}
+
+    def observe(self, profile: Profile) -> None:
+        """Take in a stretch of time."""
+        clock = int(profile.ends.max())
+        if clock == NEVER:
+            return
+        n = np.array([tally.total for tally in profile.received], dtype=np.int64)
+        if self._lately and clock < self._lately[-1][0] + self.period // _BLOCKS:
+            begin, before, unknown = self._lately.pop()
+            self._lately.append((begin, before + n, unknown + profile.unknown))
+        else:
+            self._lately.append((clock, n, profile.unknown))
+        while self._lately[0][0] <= clock - 2 * self.period:
+            self._lately.popleft()
+        for row, tallies in enumerate((profile.received, profile.beyond)):
+            for s, tally in enumerate(tallies):
+                numbers = tally.keys * profile.bucket // self.period
+                for number in np.unique(numbers).tolist():
+                    counts = self._by_time.setdefault(number, np.zeros((2, self.m), dtype=np.int64))
+                    counts[row, s] += tally.counts[numbers == number].sum()
+        if len(self._by_time) > _MOST_PERIODS:
+            newest = sorted(self._by_time)[-_MOST_PERIODS:]
+            self._by_time = {number: self._by_time[number] for number in newest}
+
+    @property
+    def shares(self) -> Float64s:
+        """For each stream, the share to be expected of tuples to come."""
+        if not any(unknown.any() for _, _, unknown in self._lately):
+            return np.zeros(self.m)
+        latest = self._lately[-1][0]
+        # When tuples begin to come so late, the last period tells it sooner than the last two.
+        shares = np.maximum(self._since(latest - self.period), self._since(NEVER))
+        received, beyond = np.array(list(self._by_time.values())).transpose(1, 2, 0)
+        at_most: Float64s = (beyond / np.maximum(received, 1)).max(axis=1)
+        return np.minimum(shares, at_most)
+
+    def _since(self, clock: int) -> Float64s:
+        """Shares among the tuples that arrived after some time."""
+        n, unknown = np.zeros(self.m), np.zeros(self.m)
+        for at, received, of_them in self._lately:
+            if at > clock:
+                n += received
+                unknown += of_them
+        shares: Float64s = unknown / np.maximum(n, 1)
+        return shares

@@ -1,0 +1,236 @@
+"""From what an operator instance did in one step to the profile of that step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.compiled import compiled
+from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.slack_bins import slack_bin
+from recalljoin.quality.arrived import UNKNOWN
+from recalljoin.quality.profile import Profile, coarse
+from recalljoin.quality.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine import Step
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.arrived import Arrived
+    from recalljoin.quality.profile import Float64s
+
+
+def profile_of(
+    step: Step,
+    arrived: Arrived,
+    *,
+    granularity: int,
+    before: Int64s,
+    windows: Sequence[int],
+    bucket: int = 1,
+    owned: NDArray[np.bool_] | tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+    whole: bool = True,
+    tick_span: int = 0,
+) -> Profile:
+    """Describe what an operator instance did in one step.
+
+    Parameters
+    ----------
+    step
+        What became of tuples and results.
+    arrived
+        The tuples that arrived in the step, in order of arrival.
+    granularity
+        g, as in the step's slack histogram if it has one.
+    before
+        Local times of all streams before the step; its length tells the number of streams.
+    windows
+        Window sizes of the streams.
+    bucket
+        Width of the buckets results are counted in by time.
+    owned
+        What is counted here and not in another cell, by stream; or one by one, of the tuples that
+        arrived and of those in the step. All by default.
+    whole
+        Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
+    tick_span
+        Largest advance of the base time within one tick.
+    """
+    m = len(before)
+    counted: NDArray[np.bool_] = _ALL
+    if isinstance(owned, tuple):
+        arrived, counted = _chosen(arrived, owned[0]), owned[1]
+    elif owned is not None:
+        arrived, counted = _chosen(arrived, owned[arrived.stream]), owned[step.stream]
+    stream, delay, k_sync, local = arrived
+    triggers: NDArray[np.bool_] | slice = ~step.late if step.late.any() else slice(None)
+    n_join, n_cross = step.n_join[triggers], step.n_cross[triggers]
+    begins, ends = _spans(stream, local, before)
+    owned_here = np.ones(len(step.ts), dtype=np.bool_) if counted is _ALL else counted
+    beyond = step.beyond & owned_here
+    behind, beyond_slack = _count_behind(step.stream, step.ts, step.base, beyond, counted, m)
+    delays, k_sync_sum, n_k_sync = _count_arrived(stream, delay, k_sync, granularity, m)
+    in_order, late, joined, crossed = _count_received(
+        step.stream, step.delay, step.late, step.n_join, step.n_cross, counted, granularity, m
+    )
+    return Profile(
+        granularity=granularity,
+        bucket=bucket,
+        delays=delays,
+        arrived=arrived,
+        largest_delay=int(delay.max(initial=0)),
+        k_sync_sum=k_sync_sum,
+        n_k_sync=n_k_sync,
+        begins=begins,
+        ends=ends,
+        in_order=in_order,
+        late=late,
+        n_join=joined,
+        n_cross=crossed if whole else None,
+        largest_join=int(n_join.max(initial=0)),
+        largest_cross=float(n_cross.max(initial=0.0)),
+        produced=Tally.of(step.ts[triggers], n_join, bucket=bucket),
+        lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
+        received=_by_time(step, owned_here, m, bucket),
+        beyond=_by_time(step, beyond, m, bucket),
+        unknown=_unknown(step, beyond, np.array(windows, dtype=np.int64)),
+        behind=behind,
+        beyond_slack=beyond_slack,
+        slack=step.slack,
+        join_time=step.join_time,
+        base_time=step.base_time,
+        counted_since=step.counted_since,
+        tick_span=tick_span,
+    )
+
+
+_ALL = np.empty(0, dtype=np.bool_)
+"""Every tuple is counted."""
+
+
+def _by_time(step: Step, chosen: NDArray[np.bool_], m: int, bucket: int) -> tuple[Tally, ...]:
+    """Some tuples of a step for each stream, by their time."""
+    if not chosen.any():
+        return (Tally.empty(),) * m
+    return tuple(Tally.of(step.ts[chosen & (step.stream == s)], bucket=bucket) for s in range(m))
+
+
+def _unknown(step: Step, beyond: NDArray[np.bool_], windows: Int64s) -> Float64s:
+    """For each stream its tuples beyond the horizon, by the share of their results not known of.
+
+    A late tuple that is still in its window is met by the tuples that come after it. So the results
+    not known of are those from before the join time. How many these are of all follows from the
+    windows: a result with the tuple has its time there or up to a window later, and is triggered
+    by the tuple itself, with a whole window of each other stream, or by one of another stream.
+    """
+    unknown = np.zeros(len(windows))
+    (places,) = np.nonzero(beyond)
+    if len(places):
+        lengths = np.maximum(windows, 1)
+        stream = step.stream[places]
+        others = (1 / lengths).sum() - 1 / lengths[stream]
+        still = np.maximum(windows[stream] - (step.now[places] - step.ts[places]), 0)
+        np.add.at(unknown, stream, 1 - still * others / (1 + windows[stream] * others))
+    return unknown
+
+
+def _chosen(arrived: Arrived, owned: NDArray[np.bool_]) -> Arrived:
+    return arrived if owned.all() else arrived.take(owned)
+
+
+@compiled
+def _count_arrived(
+    stream: NDArray[np.int8], delay: Int64s, k_sync: Int64s, g: int, m: int
+) -> tuple[Int64s, Float64s, Int64s]:
+    """Tuples by coarse delay, measurements of K_sync added up, and how many these are."""
+    largest = 0
+    for i in range(len(delay)):
+        largest = max(largest, delay[i])
+    delays = np.zeros((m, coarse(largest, g) + 1), dtype=np.int64)
+    sums, n = np.zeros(m), np.zeros(m, dtype=np.int64)
+    for i in range(len(delay)):
+        s = stream[i]
+        delays[s, coarse(delay[i], g)] += 1
+        if k_sync[i] != UNKNOWN:
+            sums[s] += k_sync[i]
+            n[s] += 1
+    return delays, sums, n
+
+
+@compiled
+def _count_behind(  # noqa: PLR0917 - a kernel takes its columns one by one
+    stream: NDArray[np.int8],
+    ts: Int64s,
+    base: Int64s,
+    beyond: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
+    m: int,
+) -> tuple[Int64s, Int64s]:
+    """Tuples by how far they came behind the base time, all of them and those beyond."""
+    largest = np.zeros(2, dtype=np.int64)
+    for i in range(len(ts)):
+        if len(counted) == 0 or counted[i]:
+            place = slack_bin(base[i], ts[i])
+            largest[0] = max(largest[0], place)
+            if beyond[i]:
+                largest[1] = max(largest[1], place)
+    behind = np.zeros((m, largest[0] + 1), dtype=np.int64)
+    of_beyond = np.zeros((m, largest[1] + 1), dtype=np.int64)
+    for i in range(len(ts)):
+        if len(counted) == 0 or counted[i]:
+            place = slack_bin(base[i], ts[i])
+            behind[stream[i], place] += 1
+            if beyond[i]:
+                of_beyond[stream[i], place] += 1
+    return behind, of_beyond
+
+
+@compiled
+def _count_received(  # noqa: PLR0917 - a kernel takes its columns one by one
+    stream: NDArray[np.int8],
+    delay: Int64s,
+    late: NDArray[np.bool_],
+    n_join: Int64s,
+    n_cross: Float64s,
+    counted: NDArray[np.bool_],
+    g: int,
+    m: int,
+) -> tuple[Int64s, Int64s, Int64s, Float64s]:
+    """By coarse delay: tuples in order and late ones, and what those in order produced."""
+    # Histograms end with the largest delay that is in them.
+    largest = np.zeros(3, dtype=np.int64)
+    for i in range(len(delay)):
+        place = coarse(delay[i], g)
+        if len(counted) == 0 or counted[i]:
+            at = np.int64(late[i])
+            largest[at] = max(largest[at], place)
+        if not late[i]:
+            largest[2] = max(largest[2], place)
+    in_order = np.zeros((m, largest[0] + 1), dtype=np.int64)
+    of_late = np.zeros((m, largest[1] + 1), dtype=np.int64)
+    joined = np.zeros(largest[2] + 1, dtype=np.int64)
+    crossed = np.zeros(largest[2] + 1)
+    for i in range(len(delay)):
+        place = coarse(delay[i], g)
+        if not late[i]:
+            joined[place] += n_join[i]
+            crossed[place] += n_cross[i]
+        if len(counted) == 0 or counted[i]:
+            if late[i]:
+                of_late[stream[i], place] += 1
+            else:
+                in_order[stream[i], place] += 1
+    return in_order, of_late, joined, crossed
+
+
+def _spans(stream: NDArray[np.int8], local: Int64s, before: Int64s) -> tuple[Int64s, Int64s]:
+    begins, ends = np.where(before == NEVER, FOREVER, before), before.copy()
+    for s in range(len(before)):
+        mine = local[stream == s]
+        if len(mine):
+            begins[s], ends[s] = min(begins[s], mine[0]), mine[-1]
+    return begins, ends

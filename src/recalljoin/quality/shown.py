@@ -1,0 +1,85 @@
+"""How many of the results of some age have come to light.
+
+A result is known of, produced or lost, once its last member has arrived. That is when the base
+time has gone beyond its own time by the slack it requires. So of results of some age, those that
+require less slack than that are known, and the histogram of required slack says what share of
+all that is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.slack_bins import ENOUGH, N_BINS
+
+if TYPE_CHECKING:
+    from recalljoin.engine.queues import Int64s
+    from recalljoin.quality.profile import Float64s, Profile
+
+
+SHORTEST = 1 / 16
+"""A bin that could be found for a shorter part of the time than this counts as if it was this long:
+from so little, no rate can be told."""
+
+
+class Shown:
+    """The share of results known of, by their age; goes by the results found lately.
+
+    How many results of some slack were found depends on how long they could be: none that require
+    a minute are found in the first minute, nor as long as the horizon is shorter than that. So
+    every bin has an *exposure*, the time in which its results would have been found, and counts
+    by its rate.
+
+    Parameters
+    ----------
+    memory
+        How long a result counts for half, by the base time. Shorter follows changes sooner.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._results = np.zeros(N_BINS)
+        self._exposure = np.zeros(N_BINS)
+        # Found since the base time last moved: they count when it moves on, and time has passed.
+        self._waiting = np.zeros(N_BINS)
+        self._base = self._first = NEVER
+
+    def observe(self, profile: Profile) -> None:
+        """Take in a stretch of time."""
+        base = profile.base_time
+        if base in (NEVER, FOREVER):
+            return
+        if self._base == NEVER:
+            oldest = profile.produced.keys[:1] * profile.bucket
+            self._first = self._base = min(base - 1, int(oldest.min(initial=base)))
+        found = profile.slack.sum(axis=0)
+        self._waiting[: len(found)] += found
+        advance = base - self._base
+        if advance <= 0:
+            return
+        self._base = base
+        left = 0.5 ** (advance / self.memory)
+        self._results *= left
+        self._exposure *= left
+        self._results += self._waiting
+        self._waiting[:] = 0
+        # Losses are counted of results from here on, as far as there were any. One that requires
+        # some slack is found when the base time is so much further.
+        since = max(self._first, profile.counted_since)
+        self._exposure += np.clip(max(0, base - since) - ENOUGH, 0, advance)
+
+    def share(self, age: Int64s) -> Float64s:
+        """Share of the results of some age that is known by now; 1 where nothing was found."""
+        if self._results.sum() < 1:
+            return np.ones(len(age))
+        exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
+        until = np.cumsum(self._results / np.maximum(exposure, 1))
+        # Results of a bin are all known at the age that would be slack enough for each.
+        places = np.searchsorted(ENOUGH, np.maximum(age, 0), side="right") - 1
+        # What was never seen may still be: no share is taken for nothing.
+        smallest = until[-1] / (1 + self._results.sum())
+        share: Float64s = np.maximum(until[places], smallest) / until[-1]
+        return share
