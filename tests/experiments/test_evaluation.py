@@ -419,7 +419,7 @@ def test_an_absurd_time_is_refused_in_the_run_and_in_the_truth(
         spoiled[name] = table.set_column(1, "ts", pa.array(ts))
     files = write(spoiled, tmp_path / "spoiled")
     sane = {n: pa.concat_tables([t.slice(0, 300), t.slice(301)]) for n, t in tables.items()}
-    setup = Setup(policy="fixed", k="300 ms", **SHORT)
+    setup = Setup(policy="fixed", k="300 ms", arrival_mode="tick", tick="100 ms", **SHORT)
     expected = evaluate(QUERY, write(sane, tmp_path), setup, spark=spark).to_json()
     found = evaluate(QUERY, files, setup, spark=spark).to_json()
     assert found["refused_by_reason"] == {"time far ahead of its stream": 2}

@@ -45,6 +45,9 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     help="What chooses K.",
 )  # fmt: skip
 @duration_option("--k", "K of the policy fixed, such as 300ms.")
+@duration_option("--initial-wait", "K until enough is known, as advise says. [period / 6]")
+@duration_option("--min-wait", "Smallest K, whatever the recall. [0]")
+@duration_option("--max-wait", "Largest K, whatever the recall. [no limit]")
 @click.option(
     "--mode", type=click.Choice(("count", "rows")), default="count", show_default=True,
     help="Count results, or make them as well.",
@@ -134,9 +137,12 @@ def _check(given: dict[str, Any]) -> None:
 def _setup(given: dict[str, Any]) -> Setup:
     from recalljoin.experiments import Setup
 
-    names = ("recall", "period", "interval", "granularity", "basic_window", "policy", "mode")
+    names = (
+        "recall", "period", "interval", "granularity", "basic_window", "min_wait", "max_wait",
+        "initial_wait", "policy", "mode", "arrival_mode", "cells", "batch",
+    )  # fmt: skip
     return Setup(
-        **{name: given[name] for name in (*names, "arrival_mode", "cells", "batch")},
+        **{name: given[name] for name in names},
         k=given["k"] if given["policy"] == "fixed" else None,
         tick=given["tick"] or "10 ms",
     )

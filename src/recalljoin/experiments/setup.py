@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from recalljoin.quality import BufferSizePolicy
     from recalljoin.query import BoundQuery, Query
 
-_TARGET = ("recall", "period", "interval", "granularity", "basic_window", "max_wait")
+_TARGET = (
+    "recall", "period", "interval", "granularity", "basic_window", "min_wait", "max_wait",
+    "initial_wait",
+)  # fmt: skip
 _LENGTHS = ("k", "tick", "batch")
 
 
@@ -27,7 +30,7 @@ class Setup:
 
     Parameters
     ----------
-    recall, period, interval, granularity, basic_window, max_wait
+    recall, period, interval, granularity, basic_window, min_wait, max_wait, initial_wait
         The target and how it is pursued, as in :class:`~recalljoin.query.Quality`. What is None
         is taken from the query, or is as usual where that says nothing either.
     policy
@@ -63,7 +66,9 @@ class Setup:
     interval: DurationLike | None = None
     granularity: DurationLike | None = None
     basic_window: DurationLike | None = None
+    min_wait: DurationLike | None = None
     max_wait: DurationLike | None = None
+    initial_wait: DurationLike | None = None
     mode: Literal["count", "rows"] = "count"
     arrival_mode: Literal["tuple", "tick"] = "tuple"
     tick: DurationLike = "10 ms"

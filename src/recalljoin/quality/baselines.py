@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.quality.feedback import Feedback
 from recalljoin.quality.policy import Forecast, State, check_options, register
+from recalljoin.quality.tick_spans import TickSpans
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
@@ -105,7 +107,8 @@ class MaxSlack(_Baseline):
 class PercentileSlack(_Baseline):
     """K from a percentile of the delays, that of the worst stream: what many use today.
 
-    It says how many tuples come in time, not how many results are produced.
+    It says how many tuples come in time, not how many results are produced. So K is corrected by
+    the recall that is measured (:mod:`recalljoin.quality.feedback`).
 
     Parameters
     ----------
@@ -117,36 +120,53 @@ class PercentileSlack(_Baseline):
     """
 
     name = "percentile"
+    takes_initial_wait = True
 
     def __init__(self, settings: PolicySettings, *, percentile: float | None = None) -> None:
         super().__init__()
+        self.k = settings.first_wait
         share = settings.recall if percentile is None else percentile
         check_options({f"`percentile` must be in (0, 1], got {share!r}": not 0 < share <= 1})
         self.percentile = share
         self.g = settings.g
         n_intervals = -(-settings.period // settings.interval)
         self.recent: deque[Int64s] = deque(maxlen=n_intervals)
+        self.spans = TickSpans(settings.period // 6)
+        self.feedback = Feedback(settings.recall, settings.period)
 
     def observe(self, profile: Profile) -> None:
-        """Take in an interval."""
-        self.recent.append(profile.delays)
+        """Take in an interval; delays that mean nothing are left out."""
+        tells_delays = self.spans.tell_delays(profile)
+        self.feedback.observe(profile, tells_delays=tells_delays)
+        if tells_delays:
+            self.recent.append(profile.delays)
 
     def adapt(self) -> int:
         """Choose the smallest K in steps of g that enough tuples of every stream arrive within."""
+        if not self.recent:
+            return self.k
         total = np.zeros((len(self.recent[0]), max(part.shape[1] for part in self.recent)))
         for part in self.recent:
             total[:, : part.shape[1]] += part
         arrived = total.cumsum(axis=1)
         enough = arrived >= self.percentile * arrived[:, -1:]
-        self.k = int(enough.argmax(axis=1).max()) * self.g
+        in_time = int(enough.argmax(axis=1).max()) * self.g
+        self.k = -(-self.feedback.corrected(in_time) // self.g) * self.g
         return self.k
 
     def snapshot(self) -> State:
         """Everything it remembers."""
-        return {"k": self.k, "recent": [part.tolist() for part in self.recent]}
+        return {
+            "k": self.k,
+            "recent": [part.tolist() for part in self.recent],
+            "spans": self.spans.snapshot(),
+            "feedback": self.feedback.snapshot(),
+        }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.k = state["k"]
         parts = (np.array(part, dtype=np.int64) for part in state["recent"])
         self.recent = deque(parts, maxlen=self.recent.maxlen)
+        self.spans.restore(state["spans"])
+        self.feedback.restore(state["feedback"])

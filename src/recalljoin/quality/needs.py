@@ -42,6 +42,7 @@ class Needs:
         """Of the newest stretches, looked at again each time; -1 where there was no result."""
         self._since: int | None = None
         self._settled_until: int | None = None
+        self._open_from = 0
 
     def update(self, slack: SlackByTime) -> None:
         """Look again at stretches that may have changed, and at new ones."""
@@ -52,18 +53,31 @@ class Needs:
         begin = max(first, slack.oldest) + self.length - 1
         if self._settled_until is not None:
             begin = max(begin, self._settled_until + 1)
+        # After a leap in time, the newest stretches from before it cannot be looked at again.
+        gone = self.open[: max(0, begin - self._open_from)]
+        self.settled.extend(need for need in gone.tolist() if need >= 0)
         needs = slack.needs(self.length, range(begin, slack.last + 1), recall=self.recall)
         n_settled = max(0, len(needs) - OPEN)
         if n_settled:
             self.settled.extend(need for need in needs[:n_settled].tolist() if need >= 0)
             self._settled_until = begin + n_settled - 1
         self.open = needs[n_settled:]
+        self._open_from = begin + n_settled
+
+    def learn(self, needs: Int64s) -> None:
+        """Take over what stretches of an earlier run needed."""
+        self.settled.extend(needs.tolist())
 
     @property
     def known(self) -> Int64s:
         """All needs remembered, oldest first."""
         settled = np.fromiter(self.settled, dtype=np.int64, count=len(self.settled))
         return np.concatenate((settled, self.open[self.open >= 0]))
+
+    @property
+    def n_known(self) -> int:
+        """How many needs are remembered."""
+        return len(self.settled) + int((self.open >= 0).sum())
 
     def latest(self, n: int) -> Int64s:
         """Needs of the newest ``n`` stretches, without those that had no result."""
@@ -88,6 +102,7 @@ class Needs:
             "open": self.open.tolist(),
             "since": self._since,
             "settled_until": self._settled_until,
+            "open_from": self._open_from,
         }
 
     def restore(self, state: State) -> None:
@@ -96,6 +111,7 @@ class Needs:
         self.settled.extend(state["settled"])
         self.open = np.array(state["open"], dtype=np.int64)
         self._since, self._settled_until = state["since"], state["settled_until"]
+        self._open_from = state["open_from"]
 
 
 def enough_for(needs: Int64s, share: float) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.bounds import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +112,7 @@ def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSi
     name
         One of :func:`policy_names`.
     settings
-        Target, period, interval and so on. With ``max_wait``, K is cut off there.
+        Target, period, interval and so on. K is kept between ``min_wait`` and ``max_wait``.
     options
         What only this policy has, such as the ``k`` of ``fixed``.
 
@@ -134,10 +135,13 @@ def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSi
         if needed and option not in options:
             message = f"policy {name!r} needs its option `{option}`"
             raise InvalidSetting(message)
-    policy = factory(settings, **options)
-    if settings.max_wait is not None:
-        return cut_off(policy, settings.max_wait)
-    return policy
+    if settings.initial_wait is not None and not getattr(factory, "takes_initial_wait", False):
+        message = (
+            f"policy {name!r} begins with the K it defines, so there is no use for `initial_wait`; "
+            "leave it out, or take the policy 'slack'"
+        )
+        raise InvalidSetting(message)
+    return bounded(factory(settings, **options), settings)
 
 
 def _options_of(factory: Factory) -> dict[str, bool]:
@@ -147,82 +151,6 @@ def _options_of(factory: Factory) -> dict[str, bool]:
         for name, parameter in inspect.signature(factory).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-
-
-class CutOff:
-    """A policy that waits no longer than it is allowed to.
-
-    The policy inside goes on choosing as it would; what it wanted is in ``wanted_k``, and the
-    recall expected of the shorter wait is read from its forecast.
-
-    Parameters
-    ----------
-    policy
-        Who chooses.
-    max_wait
-        Largest K.
-    """
-
-    def __init__(self, policy: BufferSizePolicy, max_wait: int) -> None:
-        self.policy = policy
-        self.max_wait = max_wait
-        self.name = policy.name
-        self.uses_slack = policy.uses_slack
-
-    @property
-    def wanted_k(self) -> int:
-        """K the policy would use if it were free to."""
-        return self.policy.k
-
-    @property
-    def k(self) -> int:
-        """K in force."""
-        return min(self.policy.k, self.max_wait)
-
-    @property
-    def estimated_recall(self) -> float | None:
-        """Recall expected of ``k``."""
-        if self.wanted_k <= self.max_wait:
-            return self.policy.estimated_recall
-        forecast = self.forecast()
-        if forecast is None:
-            return None
-        place = int(forecast.k.searchsorted(self.k, side="right")) - 1
-        return min(1.0, float(forecast.recall[place]))
-
-    def observe(self, profile: Profile) -> None:
-        """Take in an interval."""
-        self.policy.observe(profile)
-
-    def adapt(self) -> int:
-        """Choose K."""
-        self.policy.adapt()
-        return self.k
-
-    def forecast(self) -> Forecast | None:
-        """What other values of K would give."""
-        return self.policy.forecast()
-
-    def snapshot(self) -> State:
-        """Everything the policy inside remembers."""
-        return self.policy.snapshot()
-
-    def restore(self, state: State) -> None:
-        """Go on from a snapshot."""
-        self.policy.restore(state)
-
-
-class _ArrivalCutOff(CutOff):
-    policy: ArrivalPolicy
-
-    def arrive(self, delay: Int64s) -> Int64s:
-        """K in force when each of these tuples arrives."""
-        return self.policy.arrive(delay).clip(max=self.max_wait)
-
-
-def cut_off(policy: BufferSizePolicy, max_wait: int) -> BufferSizePolicy:
-    """The same policy, but with K never above ``max_wait``."""
-    return (_ArrivalCutOff if isinstance(policy, ArrivalPolicy) else CutOff)(policy, max_wait)
 
 
 def check_options(faults: Mapping[str, bool]) -> None:

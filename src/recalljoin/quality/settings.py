@@ -36,8 +36,12 @@ class PolicySettings:
     basic_window
         b, length of the pieces that the paper's model cuts windows into. Larger is more
         careful: it expects less of tuples that come late.
+    min_wait
+        Smallest K, whatever the recall.
     max_wait
         Largest K, whatever the recall; None for no limit.
+    initial_wait
+        K to begin with, until enough is known; None for a sixth of a period.
 
     Raises
     ------
@@ -52,7 +56,9 @@ class PolicySettings:
     granularity: int | None = None
     usual_granularity: int = 10
     basic_window: int = 10
+    min_wait: int = 0
     max_wait: int | None = None
+    initial_wait: int | None = None
 
     def __post_init__(self) -> None:
         faults = []
@@ -79,10 +85,23 @@ class PolicySettings:
                 f"`basic_window` must not be longer than the smallest window, got "
                 f"{self.basic_window!r} and {smallest!r}"
             )
-        if self.max_wait is not None and self.max_wait < 0:
-            faults.append(f"`max_wait` must not be negative, got {self.max_wait!r}")
+        faults.extend(
+            f"`{name}` must not be negative, got {getattr(self, name)!r}"
+            for name in ("min_wait", "max_wait", "initial_wait")
+            if (getattr(self, name) or 0) < 0
+        )
+        if self.max_wait is not None and self.min_wait > self.max_wait:
+            faults.append(
+                f"`min_wait` must not be longer than `max_wait`, got {self.min_wait!r} and "
+                f"{self.max_wait!r}"
+            )
         if faults:
             raise InvalidTarget(faults)
+
+    @property
+    def first_wait(self) -> int:
+        """K before anything is known: it costs this once, and whoever comes late is waited for."""
+        return self.period // 6 if self.initial_wait is None else self.initial_wait
 
     @property
     def g(self) -> int:
@@ -107,5 +126,7 @@ class PolicySettings:
             granularity=quality.granularity,
             usual_granularity=max(1, in_unit(nanoseconds("10 ms", name="g"), query.unit)),
             basic_window=quality.basic_window,
+            min_wait=quality.min_wait,
             max_wait=quality.max_wait,
+            initial_wait=quality.initial_wait,
         )

@@ -2,59 +2,70 @@
 
 A result is produced iff K is larger than the slack it requires, so for every stretch of time there
 is one number, the K it would have needed (:mod:`recalljoin.quality.needs`). The policy takes the
-smallest K that was enough for most stretches seen. It looks at short ones, a sixth of a period
-long: there are many of them, so what is usual is soon known, and what a few of them lack the rest
-of their period makes up for.
+smallest K that was enough for nearly all periods seen. While there are few of them it looks at
+short stretches as well, a sixth of a period long: there are more of these, so what is usual is
+sooner known.
 
-Disorder changes. When stretches need more than usual one after another, K follows them at once;
-when a whole period needed more than usual throughout, or far less, that is the new usual, and what
-was before is forgotten. docs/choosing-k.md has the reasons for all of this.
+Disorder changes. When stretches need more than usual one after another and the recall of the period
+suffers, K follows them at once; when a whole period needed more than usual throughout, or far less,
+that is the new usual, and what was before is forgotten. What the recall turns out to be corrects
+all of it (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md has the reasons.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.quality.delays import DelayModel
+from recalljoin.quality.feedback import Feedback
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
+from recalljoin.quality.tick_spans import TickSpans
+from recalljoin.quality.unseen import UnseenLosses
 
 if TYPE_CHECKING:
     from recalljoin.engine.queues import Int64s
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
 
+Phase = Literal["learning", "settled", "following"]
+"""Whether K rests on little, on what is usual, or follows a change."""
+
 STRETCH = SLOTS_PER_PERIOD // 6
 """Slots in a stretch."""
-PERIODS = 0.8
-"""Share of whole periods that K must have been enough for. It matters where disorder comes in
-bursts that are rare among stretches and yet touch many periods."""
-MOST_PERIODS, HEADROOM, HIGH = 0.95, 1.5, 0.99
-"""Share it should have been enough for, if that takes no more than so many times the K. Below a
-high recall, a little headroom makes up for a burst. At a high one, the burst itself would have to
-be waited for, all the time."""
-SURGE = 1.5
-"""Two stretches in a row that need this many times the largest need known are a surge."""
+HIGH = 0.99
+"""From this recall on single bursts decide what a period needs, and to wait for the worst of them
+all the time would be dear."""
+PERIODS, PERIODS_HIGH = 0.97, 0.8
+"""Share of whole periods that K must have been enough for, below a high recall and above."""
+SPREAD = 0.25
+"""Below a high recall, K is larger by this part of what lies between an ordinary period and the one
+that decides. Where periods differ much, the next one may differ more."""
+FIRST = SLOTS_PER_PERIOD // 12
+"""Slots of event time after which delays say how long to wait."""
+LEARNED = 3 * SLOTS_PER_PERIOD // 2
+"""Periods that must have been looked at, one after every slot, before they alone decide."""
+SURGE, SURGING = 1.5, 3
+"""A surge: stretches in a row that need so many times the largest need known, and how many. When
+fewer do, it is a burst, and over before K could follow it."""
 IN_A_ROW = 4
 """As many stretches in a row that need more than K are no coincidence either."""
 RELIEF = 4.0
 """A period whose stretches all need this many times less than usual is a change for good."""
-ENOUGH_ARRIVALS = 100
-"""Tuples it takes to say how late tuples are."""
 
 
 @register("slack")
 class RequiredSlack:
-    """Chooses the smallest K that was enough for most stretches of time seen.
+    """Chooses the smallest K that was enough for nearly all periods seen.
 
     Parameters
     ----------
     settings
-        Γ and P; g, if K is to be a multiple of it.
+        Γ, P, where to start, and the step of K if there is one.
     share
         Share of the stretches, a sixth of a period each, that K must have been enough for.
         Larger waits longer, misses the target less often.
@@ -65,6 +76,7 @@ class RequiredSlack:
 
     name = "slack"
     uses_slack = True
+    takes_initial_wait = True
 
     def __init__(
         self, settings: PolicySettings, *, share: float = 0.87, memory: float = 60.0
@@ -77,16 +89,20 @@ class RequiredSlack:
         )
         self.settings = settings
         self.share = share
-        self.k = 0
+        self.k = self._rounded(settings.first_wait)
         self.slack = SlackByTime(
             width=slot_width(settings.period),
             # A period that ended OPEN slots ago is still all there, even after a long interval.
             n_slots=2 * SLOTS_PER_PERIOD + OPEN,
+            n_open=SLOTS_PER_PERIOD + OPEN,
         )
         n_remembered = round(memory * SLOTS_PER_PERIOD)
         self.stretches = Needs(recall=settings.recall, length=STRETCH, memory=n_remembered)
         self.periods = Needs(recall=settings.recall, length=SLOTS_PER_PERIOD, memory=n_remembered)
-        self.latest_delays = LatestDelays(settings.period)
+        self.spans = TickSpans(settings.period // 6)
+        self.delays = DelayModel(settings.recall)
+        self.unseen = UnseenLosses(settings.period)
+        self.feedback = Feedback(settings.recall, settings.period)
         self._follows_until = NEVER
         self._usual_before: int | None = None
         self._forecast: Forecast | None = None
@@ -97,12 +113,23 @@ class RequiredSlack:
         if self._forecast is None:
             return None
         place = int(np.searchsorted(self._forecast.k, self.k, side="right")) - 1
-        return float(self._forecast.recall[place])
+        return float(self._forecast.recall[max(place, 0)])
+
+    @property
+    def phase(self) -> Phase:
+        """Whether K rests on little, on what is usual, or follows a change."""
+        if self.feedback.push > 1 or self._follows:
+            return "following"
+        return "settled" if self._is_learned else "learning"
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
-        self.slack.observe(profile)
-        self.latest_delays.observe(profile)
+        tells_delays = self.spans.tell_delays(profile)
+        unseen = self.unseen.estimate(profile)
+        self.slack.observe(profile, unseen=unseen, tells_delays=tells_delays)
+        self.feedback.observe(profile, tells_delays=tells_delays)
+        if tells_delays and not self._is_learned:
+            self.delays.observe(profile)
 
     def adapt(self) -> int:
         """Choose K; without any result there is nothing to go by, and it stays as it is."""
@@ -111,11 +138,7 @@ class RequiredSlack:
         self._forecast = self.slack.forecast() or self._forecast
         chosen = self._choose()
         if chosen is not None:
-            self.k = self._rounded(chosen)
-        largest = self.latest_delays.largest
-        if largest is not None:
-            # No result needs more slack than its latest member has delay.
-            self.k = min(self.k, self._rounded(largest + 1))
+            self.k = self._rounded(self.feedback.corrected(chosen))
         return self.k
 
     def _rounded(self, k: int) -> int:
@@ -123,10 +146,19 @@ class RequiredSlack:
         g = self.settings.granularity or 1
         return min(-(-k // g) * g, MAX_TIME)
 
+    @property
+    def _is_learned(self) -> bool:
+        return self.periods.n_known >= LEARNED
+
+    @property
+    def _follows(self) -> bool:
+        return NEVER < self.slack.last <= self._follows_until
+
     def _choose(self) -> int | None:
         needs = self.stretches.known
         if not len(needs):
-            return self._need_so_far()
+            # No stretch is known yet; delays are, as soon as some time has passed.
+            return self.delays.k if self.delays.clock_span >= self.slack.width * FIRST else None
         usual = self._usual(needs)
         latest = self.stretches.latest(SLOTS_PER_PERIOD)
         if self._has_changed(latest, usual):
@@ -138,76 +170,95 @@ class RequiredSlack:
             if self._usual_before is None:
                 self._usual_before = usual
             self._follows_until = self.slack.last + SLOTS_PER_PERIOD // 2
-        if self.slack.last <= self._follows_until and len(latest):
+        if self._follows and len(latest):
             return max(usual, int(latest.max()))
         self._usual_before = None
         return usual
 
-    def _need_so_far(self) -> int | None:
-        """Before there is a whole stretch, the need of what there is."""
-        slack = self.slack
-        if slack.first is None or slack.last < slack.first:
-            return None
-        n = min(slack.last - slack.first + 1, STRETCH)
-        (need,) = slack.needs(n, range(slack.last, slack.last + 1), recall=self.settings.recall)
-        return int(need) if need >= 0 else None
-
     def _usual(self, needs: Int64s) -> int:
-        needs = needs[: len(needs) - self._n_unsettled(needs)]
+        stretches = self._settled(needs)
         # Of the first two periods nothing is left out as unusual, and less than `share` allows of
         # the next two: it takes that long to know what is usual.
-        trust = len(needs) / (2 * SLOTS_PER_PERIOD) - 1
-        share = 1 - (1 - self.share) * min(1.0, max(0.0, trust))
-        usual = enough_for(needs, share)
+        trust = len(stretches) / (2 * SLOTS_PER_PERIOD) - 1
+        usual = enough_for(stretches, 1 - (1 - self.share) * min(1.0, max(0.0, trust)))
         periods = self.periods.known
-        if not len(periods):
-            return usual
-        usual = max(usual, enough_for(periods, PERIODS))
+        if not self._is_learned:
+            return self._careful(usual, periods)
+        periods = self._settled(periods)
+        # A stretch is a means to know a period sooner. It must not ask for more than any did.
+        usual = min(usual, int(periods.max()))
         if self.settings.recall >= HIGH:
-            return usual
-        return max(usual, min(enough_for(periods, MOST_PERIODS), int(HEADROOM * usual)))
+            return max(usual, enough_for(periods, PERIODS_HIGH))
+        decisive, ordinary = enough_for(periods, PERIODS), enough_for(periods, 0.5)
+        return max(usual, decisive + round(SPREAD * (decisive - ordinary)))
 
-    def _n_unsettled(self, needs: Int64s) -> int:
-        """How many of the newest needs may still grow, unless hardly any other is known.
+    def _careful(self, usual: int, periods: Int64s) -> int:
+        """K while little is known: no more than delays ask for, no less than a period needed."""
+        by_delays = self.delays.k
+        if by_delays is None:
+            return usual
+        return max(min(usual, by_delays), int(periods.max(initial=0)))
+
+    def _settled(self, needs: Int64s) -> Int64s:
+        """Needs without the newest ones that may still grow, unless hardly any others are known.
 
         When results are produced, nothing is known yet of those that need more than K: they come
         to light with their late members.
         """
-        largest = self.latest_delays.largest
+        largest = self.feedback.latest_delays.largest
         if largest is None:
-            return 0
+            return needs
         n = max(0, largest - self.k) // self.slack.width
-        return n if len(needs) - n >= STRETCH else 0
+        return needs[: len(needs) - n] if len(needs) - n >= STRETCH else needs
 
     def _has_changed(self, latest: Int64s, usual: int) -> bool:
         """Whether a whole period of stretches lies on one side of what is usual."""
-        if len(latest) < SLOTS_PER_PERIOD or len(self.stretches.known) < 2 * SLOTS_PER_PERIOD:
+        if len(latest) < SLOTS_PER_PERIOD or not self._is_learned:
             return False
         # During a surge, what is usual rises already.
         before = usual if self._usual_before is None else self._usual_before
-        return bool(latest.min() > before or RELIEF * latest.max() < usual)
+        if latest.min() > before:
+            return True
+        # A calm period after a burst is no change: before the burst it was as calm.
+        earlier = self.stretches.known[: -len(latest)]
+        ordinary = enough_for(earlier, 0.5) if len(earlier) else usual
+        return bool(RELIEF * latest.max() < min(usual, ordinary))
 
     def _surges(self, needs: Int64s, usual: int) -> bool:
-        """Whether stretches one after another need more than K is going to be."""
+        """Whether stretches one after another need more than K, and the period misses its target.
+
+        A burst that the rest of its period makes up for is not worth following.
+        """
+        of_period = self.periods.latest(1)
+        if len(of_period) and of_period[0] <= usual:
+            return False
         row = self.stretches.one_after_another(IN_A_ROW)
         if row is not None and row.min() > usual:
             return True
-        two = self.stretches.one_after_another(2)
-        before = needs[: -2 * STRETCH]
-        if two is None or len(before) < SLOTS_PER_PERIOD - STRETCH:
+        row = self.stretches.one_after_another(SURGING)
+        before = needs[: -SURGING * STRETCH]
+        if row is None or len(before) < SLOTS_PER_PERIOD - STRETCH:
             return False
-        return bool(two.min() > SURGE * max(1, int(before.max())))
+        return bool(row.min() > SURGE * max(1, int(before.max())))
 
     def _forget(self, n_slots: int) -> None:
         slot = self.slack.last - n_slots + 1
         self.stretches.forget_before(slot)
         self.periods.forget_before(slot)
+        self.delays = DelayModel(self.settings.recall)
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
 
     def forecast(self) -> Forecast | None:
         """Recall that each K would have had over the last period."""
         return self._forecast
+
+    def learn(self, earlier: State) -> None:
+        """Take over what an earlier run has learnt, as its snapshot tells, and begin with its K."""
+        for needs, known in ((self.stretches, "stretches"), (self.periods, "periods")):
+            before = [*earlier[known]["settled"], *earlier[known]["open"]]
+            needs.learn(np.array([need for need in before if need >= 0], dtype=np.int64))
+        self.k = self._rounded(earlier["k"])
 
     def snapshot(self) -> State:
         """Everything it remembers."""
@@ -218,7 +269,10 @@ class RequiredSlack:
             "slack": self.slack.snapshot(),
             "stretches": self.stretches.snapshot(),
             "periods": self.periods.snapshot(),
-            "latest_delays": self.latest_delays.snapshot(),
+            "spans": self.spans.snapshot(),
+            "delays": self.delays.snapshot(),
+            "unseen": self.unseen.snapshot(),
+            "feedback": self.feedback.snapshot(),
         }
 
     def restore(self, state: State) -> None:
@@ -228,46 +282,8 @@ class RequiredSlack:
         self.slack.restore(state["slack"])
         self.stretches.restore(state["stretches"])
         self.periods.restore(state["periods"])
-        self.latest_delays.restore(state["latest_delays"])
+        self.spans.restore(state["spans"])
+        self.delays.restore(state["delays"])
+        self.unseen.restore(state["unseen"])
+        self.feedback.restore(state["feedback"])
         self._forecast = self.slack.forecast()
-
-
-class LatestDelays:
-    """The largest delay of tuples that arrived lately.
-
-    Parameters
-    ----------
-    horizon
-        How long a tuple counts, by the largest timestamp of any stream. Where hardly any arrive,
-        the latest ones count however old they are.
-    """
-
-    def __init__(self, horizon: int) -> None:
-        self.horizon = horizon
-        self._stretches: deque[tuple[int, int, int]] = deque()
-
-    def observe(self, profile: Profile) -> None:
-        """Take in an interval."""
-        if not profile.n_arrived:
-            return
-        clock = int(profile.ends.max())
-        self._stretches.append((clock, profile.n_arrived, profile.largest_delay))
-        n_others = sum(n for _, n, _ in self._stretches) - self._stretches[0][1]
-        while self._stretches[0][0] <= clock - self.horizon and n_others >= ENOUGH_ARRIVALS:
-            self._stretches.popleft()
-            n_others -= self._stretches[0][1]
-
-    @property
-    def largest(self) -> int | None:
-        """The largest delay; None before enough tuples have arrived."""
-        if sum(n for _, n, _ in self._stretches) < ENOUGH_ARRIVALS:
-            return None
-        return max(largest for _, _, largest in self._stretches)
-
-    def snapshot(self) -> State:
-        """Everything it remembers."""
-        return {"stretches": [list(stretch) for stretch in self._stretches]}
-
-    def restore(self, state: State) -> None:
-        """Go on from a snapshot."""
-        self._stretches = deque(tuple(stretch) for stretch in state["stretches"])

@@ -8,6 +8,9 @@ base time at which the loss was found, less the time of the result.
     results by time     [ slot ][ slot ] ... [ slot ][ slot ]      a slot is a 60th of a period
     produced now                                      ======
     found lost now          ==     =            ==
+
+A loss that comes to light so late that nobody looks at its slot any more is counted in the newest
+slot. It says as much about the K that would have been enough.
 """
 
 from __future__ import annotations
@@ -51,11 +54,14 @@ class SlackByTime:
     width
         Length of a slot, in the query's unit.
     n_slots
-        How many slots are kept. Losses of older results count in the oldest slot kept.
+        How many slots are kept.
+    n_open
+        How many of the newest slots are still looked at. Losses of older results count in the
+        newest slot.
     """
 
-    def __init__(self, *, width: int, n_slots: int) -> None:
-        self.width, self.n_slots = width, n_slots
+    def __init__(self, *, width: int, n_slots: int, n_open: int) -> None:
+        self.width, self.n_slots, self.n_open = width, n_slots, n_open
         self.first: int | None = None
         """Number of the first slot there is anything known of."""
         self.last = NEVER
@@ -73,9 +79,23 @@ class SlackByTime:
         assert self.first is not None
         return max(self.first, self._newest - self.n_slots + 1)
 
-    def observe(self, profile: Profile) -> None:
-        """Take in what an interval has shown."""
+    def observe(
+        self, profile: Profile, *, unseen: Float64s | None = None, tells_delays: bool = True
+    ) -> None:
+        """Take in what an interval has shown.
+
+        Parameters
+        ----------
+        profile
+            Of the interval.
+        unseen
+            Losses that nobody could count, by required slack, as estimated.
+        tells_delays
+            Whether the slack of the results produced means anything; if not, they are left out.
+        """
         produced, lost = profile.slack
+        if unseen is not None:
+            lost = _sum_of(lost, unseen)
         slots = profile.produced.keys * profile.bucket // self.width
         reached = slots[[0, -1]].tolist() if len(slots) else []
         if FOREVER > profile.join_time > NEVER:
@@ -85,9 +105,10 @@ class SlackByTime:
         if self.first is None:
             self.first = self._newest = min(reached)
         self._advance(max(reached))
-        self._widen(profile.slack.shape[1])
-        self._add_produced(produced, slots, profile.produced.counts)
-        self._add_lost(lost, profile.base_time)
+        self._widen(max(len(produced), len(lost)))
+        if tells_delays:
+            self._add_produced(produced, slots, profile.produced.counts)
+        self._add_lost(lost, profile.base_time, profile.tick_span)
         if FOREVER > profile.join_time > NEVER:
             self.last = max(self.last, (profile.join_time + 1) // self.width - 1)
 
@@ -119,7 +140,7 @@ class SlackByTime:
         self._results[places, : len(bins)] += np.outer(shares, bins)
         self._sum_up(places)
 
-    def _add_lost(self, bins: Int64s, base: int) -> None:
+    def _add_lost(self, bins: Int64s | Float64s, base: int, tick_span: int) -> None:
         if base in (NEVER, FOREVER):
             return
         before = base if self._base == NEVER else self._base
@@ -127,11 +148,14 @@ class SlackByTime:
         (used,) = np.nonzero(bins)
         if not len(used):
             return
-        # Losses were found while the base time went from `before` to `base`.
-        middle = before + (base - before) // 2
+        # Losses were found while the base time went from `before` to `base`; those of a tick go by
+        # the base time before it.
+        middle = before + max(0, base - before - tick_span) // 2
         # The smallest slack of a bin is the K that is enough for the bin before it.
         ts = middle - ENOUGH[np.maximum(used - 1, 0)]
-        places = np.clip(ts // self.width, self.oldest, self._newest) % self.n_slots
+        slots = np.minimum(ts // self.width, self._newest)
+        open_ones = slots > max(self.oldest - 1, self._newest - self.n_open)
+        places = np.where(open_ones, slots, self._newest) % self.n_slots
         np.add.at(self._results, (places, used), bins[used])
         self._sum_up(np.unique(places))
 
@@ -181,6 +205,14 @@ class SlackByTime:
         self._widen(1 + max(state["bins"], default=0))
         self._results[state["slots"], state["bins"]] = state["results"]
         self._sum_up(np.arange(self.n_slots))
+
+
+def _sum_of(one: Int64s, other: Float64s) -> Float64s:
+    """Two histograms of any lengths, added."""
+    total = np.zeros(max(len(one), len(other)))
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total
 
 
 @compiled

@@ -74,7 +74,9 @@ class BoundQuality:
     interval: int
     granularity: int | None
     basic_window: int
+    min_wait: int
     max_wait: int | None
+    initial_wait: int | None
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,10 @@ def _quality(quality: BoundQuality | None, bound: BoundQuery) -> list[str]:
     if quality is None:
         return ["no target"]
     waiting = "no limit" if quality.max_wait is None else _duration(quality.max_wait, bound)
+    if quality.min_wait:
+        waiting += f", shortest wait: {_duration(quality.min_wait, bound)}"
+    if quality.initial_wait is not None:
+        waiting += f", at first: {_duration(quality.initial_wait, bound)}"
     steps = ""
     if quality.granularity is not None:
         steps = f"in steps of {_duration(quality.granularity, bound)}, "

@@ -2,8 +2,8 @@
 
 * A window in brackets follows a stream's name, before or after its alias: ``orders [5 SEC] AS o``.
   ``[RANGE 5 SECONDS]`` is the same window, and ``[5 SEC ON column]`` names the time column.
-* ``WITH RECALL 0.95 OVER 1 MINUTE EVERY 1 SECOND MAX WAIT 10 SECONDS`` closes the query; all but
-  the recall may be left out.
+* ``WITH RECALL 0.95 OVER 1 MINUTE EVERY 1 SECOND MAX WAIT 10 SECONDS`` closes the query, with
+  ``MIN WAIT`` and ``INITIAL WAIT`` as well; all but the recall may be left out.
 """
 
 from __future__ import annotations
@@ -216,4 +216,7 @@ def _read_setting(cursor: Cursor) -> str | None:
         return "period"
     if cursor.takes("EVERY"):
         return "interval"
-    return "max_wait" if cursor.takes("MAX", "WAIT") else None
+    for word in ("MIN", "MAX", "INITIAL"):
+        if cursor.takes(word, "WAIT"):
+            return f"{word.lower()}_wait"
+    return None

@@ -44,8 +44,13 @@ class Quality:
     basic_window
         Length of the pieces windows are modelled with (b). By default 10 ms, or the smallest
         window where that is shorter.
+    min_wait
+        Shortest time to wait for late tuples, whatever the recall.
     max_wait
         Longest time to wait for late tuples, whatever the recall; None for no limit.
+    initial_wait
+        How long to wait until enough is known of the streams: what `advise` says of a sample, or
+        what an earlier run came to. By default a sixth of the period.
 
     Raises
     ------
@@ -64,7 +69,9 @@ class Quality:
     interval: DurationLike = "1 second"
     granularity: DurationLike | None = None
     basic_window: DurationLike | None = None
+    min_wait: DurationLike = 0
     max_wait: DurationLike | None = None
+    initial_wait: DurationLike | None = None
 
     def __post_init__(self) -> None:
         """Check everything that can be checked without knowing the streams."""
@@ -89,6 +96,12 @@ class Quality:
             faults.append(
                 f"`period` must be at least as long as `interval`, got {describe(period)} and "
                 f"{describe(interval)}; write a longer period or a shorter interval"
+            )
+        shortest, longest = lengths.get("min_wait"), lengths.get("max_wait")
+        if shortest is not None and longest is not None and shortest > longest:
+            faults.append(
+                f"`min_wait` must not be longer than `max_wait`, got {describe(shortest)} and "
+                f"{describe(longest)}; write a shorter one"
             )
         if faults:
             raise InvalidTarget(faults)
@@ -141,7 +154,9 @@ def bind_quality(
         interval=units(quality.interval),
         granularity=None if granularity is None else units(granularity, least=1),
         basic_window=max(1, in_unit(basic, unit)),
+        min_wait=units(quality.min_wait),
         max_wait=None if quality.max_wait is None else units(quality.max_wait),
+        initial_wait=None if quality.initial_wait is None else units(quality.initial_wait),
     )
 
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from recalljoin.engine.disorder import NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.bounds import Bounded
 from recalljoin.quality.horizon import HorizonPlan, Kept
 from recalljoin.quality.policy import BufferSizePolicy, make_policy
 from recalljoin.quality.settings import PolicySettings
+from recalljoin.quality.slack import RequiredSlack
 
 if TYPE_CHECKING:
+    from recalljoin.quality.policy import State
     from recalljoin.quality.profile import Profile
     from recalljoin.spark.report import Report
 
@@ -32,12 +35,19 @@ class PolicyPlan:
     settings: PolicySettings
     choice: PolicyChoice = DEFAULT_POLICY
     options: Mapping[str, Any] = field(default_factory=dict)
+    learned: State | None = None
+    """What the policy of an earlier run had learnt, if this one is to begin with it."""
 
     def make(self) -> BufferSizePolicy:
-        """A policy that has seen nothing yet."""
-        if isinstance(self.choice, str):
-            return make_policy(self.choice, self.settings, **self.options)
-        return self.choice(self.settings)
+        """A policy that has seen nothing yet of this run."""
+        if not isinstance(self.choice, str):
+            return self.choice(self.settings)
+        policy = make_policy(self.choice, self.settings, **self.options)
+        if self.learned is not None:
+            inner = policy.policy if isinstance(policy, Bounded) else policy
+            assert isinstance(inner, RequiredSlack)
+            inner.learn(self.learned)
+        return policy
 
 
 def plan_policy(
@@ -102,6 +112,15 @@ class Adaptation:
         self._next: int | None = None
         self.k = self._policy.k
         """Slack for the next batch."""
+
+    @property
+    def phase(self) -> str | None:
+        """Whether K rests on little, on what is usual, or follows a change; None if not known."""
+        return getattr(self._policy, "phase", None)
+
+    def snapshot(self) -> State:
+        """What the policy has learnt."""
+        return self._policy.snapshot()
 
     @property
     def retention(self) -> int | None:

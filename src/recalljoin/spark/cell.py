@@ -215,6 +215,7 @@ def run_batch(
         windows=tuple(stream.window for stream in query.streams),
         retention=pipeline.retention,
         limited=delivery.control is not None and delivery.control.limited,
+        phase=None if delivery.control is None else delivery.control.phase,
         k=meta.k,
         clock=meta.clock,
         watermark=meta.watermark,

@@ -124,6 +124,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {
             "n": 0,
             "k": 0,
+            "phase": None,
             "clock": 0,
             "flush": False,
             "recall": None,
@@ -157,7 +158,8 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._say_if_limited(start.get("limited", False))
         return {
             "n": start["n"] + 1,
-            "k": self._adaptation.k,
+            "k": self._slack(start),
+            "phase": self._adaptation.phase,
             "clock": now,
             "flush": flush,
             "recall": self._measured.recall,
@@ -166,6 +168,13 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "hot": hot,
             "identity": self._plan.identity,
         }
+
+    def _slack(self, start: dict[str, Any]) -> int:
+        """K of the next batch; without any report, no less than that of the batch before."""
+        if self._last_batch < 0:
+            # A new query, or one whose control log was lost.
+            return max(int(start["k"]), self._adaptation.k)
+        return self._adaptation.k
 
     def _say_if_limited(self, before: bool) -> None:
         is_limited = self._adaptation.is_limited
@@ -233,6 +242,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             recall=end.get("recall"),
             retention=end.get("retention"),
             limited=end.get("limited", False),
+            phase=end.get("phase"),
         )
         return [_Word(self._plan.keys, control)]
 

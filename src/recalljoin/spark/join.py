@@ -62,7 +62,9 @@ def join(
     period: DurationLike = "1 minute",
     interval: DurationLike = "1 second",
     granularity: DurationLike | None = None,
+    min_wait: DurationLike = 0,
     max_wait: DurationLike | None = None,
+    initial_wait: DurationLike | None = None,
     functions: Functions | None = None,
     **run: Unpack[RunOptions],
 ) -> DataFrame:
@@ -79,7 +81,7 @@ def join(
         A column ``result_time`` is added: the largest time among the members.
     recall
         Smallest share of the true results to produce, in (0, 1]. Larger waits longer.
-    period, interval, granularity, max_wait
+    period, interval, granularity, min_wait, max_wait, initial_wait
         As in :class:`~recalljoin.query.Quality`.
     functions
         Functions of your own that the condition and the outputs call.
@@ -105,7 +107,9 @@ def join(
             period=period,
             interval=interval,
             granularity=granularity,
+            min_wait=min_wait,
             max_wait=max_wait,
+            initial_wait=initial_wait,
         )
     query = Query(
         streams=[each.declared for each in streams],

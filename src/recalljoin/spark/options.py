@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from recalljoin.query import DurationLike, TimeUnit
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.adaptation import PolicyChoice
+    from recalljoin.spark.learning import Known
 
 HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]
 """How hot keys are dealt with."""
@@ -29,6 +30,7 @@ class RunOptions(TypedDict, total=False):
     k: DurationLike | None
     policy: PolicyChoice | None
     policy_options: Mapping[str, Any] | None
+    learn_from: Known | None
     arrival: Arrival
     cells: int | None
     groups: int | None
@@ -58,6 +60,10 @@ class RunSettings:
         What chooses the slack for a recall: a policy's name, or a function that makes one.
     policy_options
         What only that policy has, such as ``share`` and ``memory`` of ``"slack"``.
+    learn_from
+        What the policy ``"slack"`` is to begin with instead of a careful wait: an
+        :class:`~recalljoin.quality.advice.Advice`, or the control log of an earlier run, whose K
+        and experience are taken over.
     arrival
         ``"tick"``: all tuples of a micro-batch are there at once, over any number of cells.
         ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
@@ -108,6 +114,7 @@ class RunSettings:
     k: DurationLike | None = None
     policy: PolicyChoice | None = None
     policy_options: Mapping[str, Any] | None = None
+    learn_from: Known | None = None
     arrival: Arrival = "tick"
     cells: int | None = None
     groups: int | None = None

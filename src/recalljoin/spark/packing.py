@@ -265,6 +265,8 @@ class Control:
     """How long tuples are remembered behind their windows; None to leave that as it is."""
     limited: bool = False
     """Whether the limit of bytes makes that shorter than delays ask for."""
+    phase: str | None = None
+    """How far the policy has come that chose K, if it says so."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""

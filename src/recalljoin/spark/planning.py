@@ -25,6 +25,7 @@ from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
 from recalljoin.spark.hot import can_split
+from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.streams import arrow_schema
@@ -122,6 +123,8 @@ def plan_join(
         choice=settings.policy,
         options=settings.policy_options,
     )
+    if settings.learn_from is not None:
+        policy = taught(policy, settings.learn_from, bound.unit)
     groups = n_groups if settings.groups is None else settings.groups
     if groups < 1:
         message = f"`groups` must be 1 or more, got {groups!r}"

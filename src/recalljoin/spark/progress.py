@@ -50,6 +50,7 @@ SCHEMA = pa.schema(
         ("horizon", pa.int64()),
         ("horizon_limited", pa.bool_()),
         ("kept_bytes", pa.int64()),
+        ("phase", pa.string()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -131,6 +132,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "kept_bytes": report.kept_bytes,
             "horizon": report.retention,
             "horizon_limited": report.limited,
+            "phase": report.phase,
             "replication": report.n_delivered / counts["arrived"] if counts["arrived"] else None,
             "busiest": _busiest(report),
             "restored": report.n_restored,
@@ -169,7 +171,9 @@ def forecast_table(control_log: str) -> pa.Table:
     for report in _existing(control_log).reports_after(-1):
         width = slot_width(report.period)
         if slack is None or slack.width != width:
-            slack = SlackByTime(width=width, n_slots=2 * SLOTS_PER_PERIOD)
+            slack = SlackByTime(
+                width=width, n_slots=2 * SLOTS_PER_PERIOD, n_open=2 * SLOTS_PER_PERIOD
+            )
         slack.observe(report.profile)
     found = None if slack is None else slack.forecast()
     if found is None:

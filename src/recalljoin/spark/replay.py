@@ -198,6 +198,7 @@ class _Run:
             flush=flush,
             retention=self.adaptation.retention,
             limited=self.adaptation.is_limited,
+            phase=self.adaptation.phase,
         )
         word: Parcel = (control.to_json(), None)
         cells = range(self.plan.grid.n_cells)

@@ -68,6 +68,8 @@ class Report:
     """Cells that were rebuilt from state, their memory being elsewhere or gone."""
     profile: Profile
     """What the policy learns from."""
+    phase: str | None = None
+    """Whether K rests on little, on what is usual, or follows a change; None if nobody says so."""
     recall_before: float | None = None
     """Recall over the last period, as estimated when the batch was planned."""
     adaptations: tuple[tuple[int, int], ...] = ()
@@ -147,6 +149,7 @@ def merged(reports: Iterable[Report]) -> Report:
         n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
+        phase=first.phase,
         recall_before=first.recall_before,
         adaptations=first.adaptations,
         heavy=first.heavy,

@@ -142,6 +142,7 @@ def run_tuples(
         windows=tuple(stream.window for stream in query.streams),
         retention=pipeline.retention,
         limited=horizon.is_limited,
+        phase=getattr(policy, "phase", None),
         k=policy.k,
         clock=meta.clock,
         watermark=pipeline.join_time,

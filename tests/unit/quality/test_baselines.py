@@ -19,11 +19,14 @@ from tests.strategies import Case, cases
 SETTINGS = PolicySettings(windows=(100, 100), recall=0.9, period=3000, interval=1000)
 
 
-def interval(*delays: list[int], largest: int = 0) -> Profile:
+def interval(*delays: list[int], largest: int | None = None) -> Profile:
+    """Tuples of two streams by coarse delay, in steps of 10; the largest delay is as it may be."""
     width = max(len(counts) for counts in delays)
     padded = [counts + [0] * (width - len(counts)) for counts in delays]
     return dataclasses.replace(
-        Profile.empty(2, granularity=10), delays=np.array(padded), largest_delay=largest
+        Profile.empty(2, granularity=10),
+        delays=np.array(padded),
+        largest_delay=10 * (width - 1) if largest is None else largest,
     )
 
 

@@ -14,7 +14,7 @@ class Run:
     """Slots of 100 one after another, and the needs of stretches of two of them."""
 
     def __init__(self, memory: int = 1000) -> None:
-        self.slack = SlackByTime(width=100, n_slots=OPEN + 10)
+        self.slack = SlackByTime(width=100, n_slots=OPEN + 10, n_open=OPEN)
         self.needs = Needs(recall=0.9, length=2, memory=memory)
         self.end = 0
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 
-import numpy as np
 import pytest
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import (
-    ArrivalPolicy,
     BufferSizePolicy,
     Profile,
     make_policy,
     policy_names,
 )
-from recalljoin.quality.policy import CutOff
 from tests.unit.quality.profiles import SETTINGS, a_run_of_profiles
 
 ALL = ("eqsel", "fixed", "max", "none", "noneqsel", "percentile", "slack")
@@ -85,38 +82,18 @@ def test_profiles_that_were_added_up_are_as_good(name: str) -> None:
     run(policy, tuple(profile + nothing for profile in a_run_of_profiles()))
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_max_wait_cuts_k_off(name: str) -> None:
-    free = [k for k, _ in run(policy_of(name), a_run_of_profiles())]
-    cut = [k for k, _ in run(policy_of(name, 150), a_run_of_profiles())]
-    assert cut == [min(k, 150) for k in free]
+def test_a_policy_that_begins_as_published_takes_no_initial_wait() -> None:
+    settings = dataclasses.replace(SETTINGS, initial_wait=500)
+    message = "policy 'max' begins with the K it defines, so there is no use for `initial_wait`"
+    with pytest.raises(InvalidSetting, match=message):
+        make_policy("max", settings)
 
 
-def test_the_recall_that_max_wait_costs_is_reported() -> None:
-    policy = policy_of("slack", 150)
-    assert isinstance(policy, CutOff)
-    run(policy, a_run_of_profiles())
-    forecast = policy.forecast()
-    assert forecast is not None
-    assert policy.wanted_k > 150
-    cut, free = policy.estimated_recall, policy.policy.estimated_recall
-    assert cut is not None
-    assert free is not None
-    assert cut == forecast.recall[150] < free
-
-
-def test_without_a_forecast_the_cost_of_max_wait_is_not_known() -> None:
-    policy = policy_of("percentile", 10)
-    run(policy, a_run_of_profiles())
-    assert policy.k == 10
-    assert policy.estimated_recall is None
-
-
-def test_max_wait_cuts_off_policies_that_follow_every_arrival() -> None:
-    policy = policy_of("max", 150)
-    assert isinstance(policy, ArrivalPolicy)
-    assert policy.arrive(np.array([3, 200, 5])).tolist() == [3, 150, 150]
-    assert not isinstance(policy_of("none", 150), ArrivalPolicy)
+@pytest.mark.parametrize("name", ["slack", "percentile"])
+def test_policies_of_our_own_begin_carefully_or_as_asked(name: str) -> None:
+    assert policy_of(name).k == SETTINGS.period // 6
+    settings = dataclasses.replace(SETTINGS, initial_wait=70)
+    assert make_policy(name, settings).k == 70
 
 
 def test_an_unknown_policy_is_refused() -> None:

@@ -34,6 +34,12 @@ from tests.unit.quality.profiles import bound_and_arrivals
             "`basic_window` must not be longer than the smallest window, got 501 and 500",
         ),
         ({"max_wait": -1}, "`max_wait` must not be negative, got -1"),
+        ({"min_wait": -1}, "`min_wait` must not be negative, got -1"),
+        ({"initial_wait": -1}, "`initial_wait` must not be negative, got -1"),
+        (
+            {"min_wait": 9, "max_wait": 8},
+            "`min_wait` must not be longer than `max_wait`, got 9 and 8",
+        ),
         ({"windows": (5,)}, "`windows` must be those of 2 streams or more, got (5,)"),
         ({"windows": (50, -5)}, "`windows` must not be negative, got (50, -5)"),
     ],

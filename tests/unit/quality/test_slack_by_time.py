@@ -12,9 +12,9 @@ from recalljoin.quality.slack_by_time import BLOCK, SlackByTime
 from tests.unit.quality.intervals import interval
 
 
-def by_time(n_slots: int = 10) -> SlackByTime:
+def by_time(n_slots: int = 10, n_open: int = 10) -> SlackByTime:
     """Slots of 100."""
-    return SlackByTime(width=100, n_slots=n_slots)
+    return SlackByTime(width=100, n_slots=n_slots, n_open=n_open)
 
 
 def test_what_is_produced_lies_in_the_slot_of_its_time() -> None:
@@ -48,13 +48,42 @@ def test_what_is_lost_lies_where_its_slack_says() -> None:
         assert made.within(slot, slot)[[place - 1, place, -1]].tolist() == [100, 100 + n, 100 + n]
 
 
-def test_a_loss_older_than_all_that_is_kept_counts_in_the_oldest_slot() -> None:
-    made = by_time(n_slots=3)
+@pytest.mark.parametrize(("n_slots", "n_open"), [(3, 10), (10, 3)])
+def test_a_loss_nobody_looks_back_to_any_more_counts_in_the_newest_slot(
+    n_slots: int, n_open: int
+) -> None:
+    made = by_time(n_slots, n_open)
     for end in range(1, 7):
         made.observe(interval([100], join_time=100 * end - 1))
     made.observe(interval([0], [0] * 400 + [4], join_time=599, base_time=599))
-    assert made.oldest == 3
-    assert made.within(3, 3)[-1] == 104
+    assert made.within(3, 4)[-1] == 200
+    assert made.within(5, 5)[-1] == 104
+
+
+def test_losses_of_one_long_tick_go_by_the_base_time_before_it() -> None:
+    made = by_time()
+    for end in range(1, 4):
+        made.observe(interval([100], join_time=100 * end - 1))
+    # The base time leaps from 299 to 899; 10 results at 250 were lost, seen from 299.
+    lost = [0] * 400
+    lost[slack_bin(49, 0)] = 10
+    made.observe(interval([0], lost, join_time=899, tick_span=600))
+    assert made.within(2, 2)[-1] == 110
+
+
+def test_results_of_a_backlog_are_left_out_and_its_losses_are_not() -> None:
+    made = by_time()
+    made.observe(interval([100], join_time=99))
+    made.observe(interval([50], [0, 3], join_time=199, tick_span=100), tells_delays=False)
+    assert made.last == 1
+    assert made.within(0, 1)[-1] == 103
+
+
+def test_losses_that_nobody_could_count_are_added_as_estimated() -> None:
+    made = by_time()
+    made.observe(interval([100], join_time=99))
+    made.observe(interval([100], join_time=199), unseen=np.array([0.0] * 60 + [7.5]))
+    assert made.within(0, 1)[-1] == pytest.approx(207.5)
 
 
 def test_after_a_long_gap_nothing_old_is_left() -> None:

@@ -59,6 +59,10 @@ def test_windows_find_their_stream_through_all_kinds_of_joins() -> None:
         ("with recall .95 over 1 minute", RecallClause(".95", {"period": "1 minute"})),
         ("WITH RECALL 1 MAX WAIT 10 S", RecallClause("1", {"max_wait": "10 S"})),
         (
+            "WITH RECALL 1 INITIAL WAIT 10 S MIN WAIT 5 MS",
+            RecallClause("1", {"initial_wait": "10 S", "min_wait": "5 MS"}),
+        ),
+        (
             "WITH RECALL 0.9 OVER 1 MIN 30 SEC EVERY 500 MS MAX WAIT 10 SECONDS ;",
             RecallClause(
                 "0.9", {"period": "1 MIN 30 SEC", "interval": "500 MS", "max_wait": "10 SECONDS"}

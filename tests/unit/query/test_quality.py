@@ -89,27 +89,33 @@ def bound(quality: Quality, unit: TimeUnit, *windows: int) -> BoundQuality | lis
 
 def test_the_paper_s_settings_are_the_default() -> None:
     assert bound(Quality(), "ms") == BoundQuality(
-        recall=0.95, period=60_000, interval=1000, granularity=None, basic_window=10, max_wait=None
-    )
+        recall=0.95, period=60_000, interval=1000, granularity=None, basic_window=10, min_wait=0,
+        max_wait=None, initial_wait=None,
+    )  # fmt: skip
 
 
 def test_durations_are_counted_in_the_unit_of_the_query() -> None:
-    found = bound(Quality(max_wait="2 s", granularity="1500 us"), "us")
+    found = bound(
+        Quality(min_wait=1, max_wait="2 s", initial_wait="1 s", granularity="1500 us"), "us"
+    )
     assert found == BoundQuality(
         recall=0.95,
         period=60_000_000,
         interval=1_000_000,
         granularity=1500,
         basic_window=10_000,
+        min_wait=1000,
         max_wait=2_000_000,
+        initial_wait=1_000_000,
     )
 
 
 def test_steps_are_at_least_one_unit() -> None:
     found = bound(Quality(granularity="10 ms"), "s")
     assert found == BoundQuality(
-        recall=0.95, period=60, interval=1, granularity=1, basic_window=1, max_wait=None
-    )
+        recall=0.95, period=60, interval=1, granularity=1, basic_window=1, min_wait=0,
+        max_wait=None, initial_wait=None,
+    )  # fmt: skip
 
 
 def test_an_interval_below_the_unit_is_refused() -> None:

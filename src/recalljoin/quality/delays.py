@@ -1,0 +1,124 @@
+"""What delays alone say about K, before there are results to go by, and how much is too much."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.disorder import NEVER
+
+if TYPE_CHECKING:
+    from recalljoin.quality.policy import State
+    from recalljoin.quality.profile import Float64s, Profile
+
+ENOUGH_ARRIVALS = 100
+"""Tuples it takes to say how late tuples are."""
+
+
+class LatestDelays:
+    """The largest delay of tuples that arrived lately.
+
+    Parameters
+    ----------
+    horizon
+        How long a tuple counts, by the largest timestamp of any stream. Where hardly any arrive,
+        the latest ones count however old they are.
+    """
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+        self._stretches: deque[tuple[int, int, int]] = deque()
+
+    def observe(self, profile: Profile) -> None:
+        """Take in an interval."""
+        if not profile.n_arrived:
+            return
+        clock = int(profile.ends.max())
+        self._stretches.append((clock, profile.n_arrived, profile.largest_delay))
+        n_others = sum(n for _, n, _ in self._stretches) - self._stretches[0][1]
+        while self._stretches[0][0] <= clock - self.horizon and n_others >= ENOUGH_ARRIVALS:
+            self._stretches.popleft()
+            n_others -= self._stretches[0][1]
+
+    @property
+    def largest(self) -> int | None:
+        """The largest delay; None before enough tuples have arrived."""
+        if sum(n for _, n, _ in self._stretches) < ENOUGH_ARRIVALS:
+            return None
+        return max(largest for _, _, largest in self._stretches)
+
+    def snapshot(self) -> State:
+        """Everything it remembers."""
+        return {"stretches": [list(stretch) for stretch in self._stretches]}
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self._stretches = deque(tuple(stretch) for stretch in state["stretches"])
+
+
+class DelayModel:
+    """The K with which all members of enough results are in time.
+
+    A result is surely produced if each of its members arrives within K. If the delays of its
+    members are independent, the share of such results is the product over the streams of the
+    tuples that arrive within K. Results with a late member are produced as well if that member is
+    not the last to be waited for, so this K is a careful one. It is known as soon as tuples have
+    arrived, when results say little yet.
+
+    Parameters
+    ----------
+    recall
+        Γ.
+    """
+
+    def __init__(self, recall: float) -> None:
+        self.recall = recall
+        self._delays: Float64s | None = None
+        self._granularity = 1
+        self._first: int | None = None
+        self.clock_span = 0
+        """Event time over which delays were seen: none can be larger than that yet."""
+
+    def observe(self, profile: Profile) -> None:
+        """Take in an interval."""
+        delays = profile.delays
+        clock = int(profile.ends.max())
+        if clock != NEVER:
+            self._first = clock if self._first is None else self._first
+            self.clock_span = max(self.clock_span, clock - self._first)
+        self._granularity = profile.granularity
+        if self._delays is None:
+            self._delays = np.zeros(delays.shape)
+        missing = delays.shape[1] - self._delays.shape[1]
+        if missing > 0:
+            self._delays = np.pad(self._delays, ((0, 0), (0, missing)))
+        self._delays[:, : delays.shape[1]] += delays
+
+    @property
+    def k(self) -> int | None:
+        """The smallest such K, in steps of the profiles' granularity; None before tuples came."""
+        if self._delays is None:
+            return None
+        until = self._delays.cumsum(axis=1)
+        if (until[:, -1] < ENOUGH_ARRIVALS).any():
+            return None
+        in_time = (until / until[:, -1:]).prod(axis=0)
+        return int(np.argmax(in_time >= self.recall - 1e-12)) * self._granularity
+
+    def snapshot(self) -> State:
+        """Everything it remembers."""
+        delays = [] if self._delays is None else self._delays.tolist()
+        return {
+            "delays": delays,
+            "granularity": self._granularity,
+            "first": self._first,
+            "span": self.clock_span,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self._delays = np.array(state["delays"]) if state["delays"] else None
+        self._granularity = state["granularity"]
+        self._first, self.clock_span = state["first"], state["span"]

@@ -1,0 +1,68 @@
+"""Results lost with tuples beyond the retention horizon: nobody can count them, so estimate them.
+
+A policy that learnt only from the losses that were counted would never hear of tuples that come
+later than the horizon, and would wait for none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.disorder import FOREVER, NEVER
+
+if TYPE_CHECKING:
+    from recalljoin.quality.policy import State
+    from recalljoin.quality.profile import Float64s, Profile
+
+
+class UnseenLosses:
+    """Estimates how many results each tuple beyond the horizon would have completed.
+
+    It takes such a tuple for an ordinary one of its stream: as many results as the other tuples of
+    the stream have been in, on average and lately.
+
+    Parameters
+    ----------
+    memory
+        By how far the base time must have gone on for tuples and results to count half as much.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._n_results = 0.0
+        self._n_tuples: Float64s | None = None
+        self._base = NEVER
+
+    def estimate(self, profile: Profile) -> Float64s | None:
+        """Results by required slack; None where no tuple of the interval was beyond the horizon."""
+        n_beyond = profile.beyond_slack.sum(axis=1)
+        in_time = profile.in_order.sum(axis=1) + profile.late.sum(axis=1) - n_beyond
+        if self._n_tuples is None:
+            self._n_tuples = np.zeros(profile.m)
+        base = profile.base_time
+        if FOREVER > base > NEVER:
+            if self._base != NEVER and base > self._base:
+                fading = 0.5 ** ((base - self._base) / self.memory)
+                self._n_results *= fading
+                self._n_tuples *= fading
+            self._base = max(self._base, base)
+        self._n_results += profile.n_produced + profile.n_lost
+        self._n_tuples += in_time
+        if not n_beyond.any():
+            return None
+        # A result has one member of each stream, so all of them count for every stream.
+        each = self._n_results / np.maximum(self._n_tuples, 1.0)
+        losses: Float64s = (each[:, np.newaxis] * profile.beyond_slack).sum(axis=0)
+        return losses
+
+    def snapshot(self) -> State:
+        """Everything it remembers."""
+        tuples = None if self._n_tuples is None else self._n_tuples.tolist()
+        return {"results": self._n_results, "tuples": tuples, "base": self._base}
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self._n_results, self._base = state["results"], state["base"]
+        self._n_tuples = None if state["tuples"] is None else np.array(state["tuples"])
