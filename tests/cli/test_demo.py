@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,11 @@ def test_the_streams_are_out_of_order_and_the_same_for_a_seed() -> None:
 
 def test_a_batch_is_told_in_a_line() -> None:
     assert line(LOOKS[1]) == (
-        "batch   1  K  2.54 s  recall 0.9512  1,234 results, 56 lost, 78 tuples late"
+        "batch   1  K  2.54 s  recall ~0.9512  1,234 results, 56 lost, 78 tuples late"
+    )
+    nothing = Look(batch=0, k_ms=5000, recall=None, produced=0, lost=0, late=0, arrived=10)
+    assert line(nothing) == (
+        "batch   0  K     5 s  recall    -     0 results, 0 lost, 0 tuples late"
     )
 
 
@@ -44,6 +49,8 @@ def test_on_a_terminal_slack_and_recall_are_drawn_over_time() -> None:
     console = Console(file=io.StringIO(), width=80)
     console.print(drawn([], n_batches=4, recall=0.95))
     console.print(drawn(LOOKS, n_batches=4, recall=0.95))
+    # Before the first result there is no recall, and that is no fault.
+    assert drawn([replace(LOOKS[0], recall=None)], n_batches=4, recall=0.95)
     assert isinstance(console.file, io.StringIO)
     starting, slack, recall, results, tuples, batches = console.file.getvalue().splitlines()
     assert starting == "the query is starting"

@@ -99,9 +99,14 @@ def watch(console: Console, live: LiveJoin) -> None:
 def line(look: Look) -> str:
     """One batch in one line."""
     return (
-        f"batch {look.batch:3d}  K {duration(look.k_ms):>7}  recall {look.recall:.4f}  "
+        f"batch {look.batch:3d}  K {duration(look.k_ms):>7}  recall {_estimate(look.recall)}  "
         f"{look.produced:,} results, {look.lost:,} lost, {look.late:,} tuples late"
     )
+
+
+def _estimate(recall: float | None) -> str:
+    """A recall as the join estimates it while it runs; nothing while there is no result."""
+    return "   -   " if recall is None else f"~{recall:.4f}"
 
 
 def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | str:
@@ -111,11 +116,11 @@ def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | st
     last = looks[-1]
     table = Table.grid(padding=(0, 2))
     ks = [look.k_ms for look in looks[-_MOST_BARS:]]
-    recalls = [look.recall for look in looks[-_MOST_BARS:]]
+    recalls = [look.recall for look in looks[-_MOST_BARS:] if look.recall is not None]
     # A recall is of interest between the one asked for and all, and a little below.
     low = 1 - 2 * (1 - recall)
     table.add_row("[bold]wait (K)[/bold]", f"{duration(last.k_ms):>7}", bars(ks, 0, max(ks)))
-    table.add_row("[bold]recall[/bold]", f"{last.recall:7.4f}", bars(recalls, low, 1.0))
+    table.add_row("[bold]recall[/bold]", _estimate(last.recall), bars(recalls, low, 1.0))
     table.add_row("[bold]results[/bold]", f"{last.produced:,}", f"{last.lost:,} lost")
     table.add_row("[bold]tuples[/bold]", f"{last.arrived:,}", f"{last.late:,} late")
     done = min(len(looks), n_batches)

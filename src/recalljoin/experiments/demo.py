@@ -81,7 +81,7 @@ class Look:
 
     batch: int
     k_ms: int
-    recall: float
+    recall: float | None
     produced: int
     lost: int
     late: int
