@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.ahead import AUTO, max_ahead_of
-from recalljoin.engine.arrivals import arrivals_of, ticks_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
+from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.pipeline import EngineSettings, Pipeline, Step
 from recalljoin.query import Query, parse_query, with_columns
@@ -67,7 +68,11 @@ class Replay:
 
     @property
     def recall(self) -> float:
-        """Results produced as a share of the true ones; 1 when there are none."""
+        """Results produced as a share of the true ones; 1 when there are none.
+
+        With tuples :attr:`beyond` the horizon, which only a ``retention`` of your own can cause, it
+        is no more than that: what was lost with them is not in it.
+        """
         true = self.produced + self.lost
         return self.produced / true if true else 1.0
 
@@ -104,7 +109,7 @@ def replay(
         one by one; needs ``arrival`` as a time.
     retention
         How long tuples are remembered after they have left their window, to count what is lost;
-        by default as long as the largest window.
+        by default as long as the latest tuple needs, so that every lost result is counted.
     max_ahead
         A time further ahead of its stream than this is refused, unless the stream goes on from
         there or the row arrived no earlier. ``"auto"``: one hour, or ten times the longest of
@@ -136,12 +141,12 @@ def replay(
     def units(value: DurationLike, name: str) -> int:
         return in_unit(nanoseconds(value, name=name), bound.unit)
 
+    arrivals = arrivals_of(bound, inputs, max_ahead=max_ahead_of(bound, max_ahead))
     settings = EngineSettings(
         arrival="tuple" if tick is None else "tick",
-        retention=None if retention is None else units(retention, "retention"),
+        retention=_latest(arrivals) if retention is None else units(retention, "retention"),
     )
     pipeline = Pipeline(bound, settings)
-    arrivals = arrivals_of(bound, inputs, max_ahead=max_ahead_of(bound, max_ahead))
     for doubt in doubts_about(bound, arrivals):
         _LOG.warning("%s", doubt)
     slack = units(k, "k")
@@ -168,3 +173,9 @@ def replay(
 
     steps = by_tuple() if tick is None else by_tick(units(tick, "tick"))
     return Replay(bound, arrivals.refused, schema, _steps=steps)
+
+
+def _latest(arrivals: Arrivals) -> int:
+    """How far the tuple that comes latest is behind the newest of all streams."""
+    behind = np.maximum.accumulate(arrivals.ts) - arrivals.ts
+    return min(int(behind.max(initial=0)), MAX_TIME)

@@ -37,6 +37,25 @@ def true_results(inputs: dict[str, pa.Table]) -> int:
     return sum(abs(s - t) <= 10 and x == y for s, x in a for t, y in b)
 
 
+def test_every_lost_result_is_counted_however_late_its_last_member_comes() -> None:
+    # The pair of key 7 comes to light an hour after everybody has forgotten it.
+    ts = [*range(0, 3_600_000, 60_000), 30_000]
+    a = pa.table({"ts": ts, "x": [1] * 60 + [7]})
+    b = pa.table({"ts": [30_500, *range(60_000, 3_660_000, 60_000)], "x": [7] + [1] * 60})
+    query = "SELECT * FROM a [1 SEC], b [1 SEC] WHERE a.x = b.x"
+    for tick in (None, "1 s"):
+        tables = {
+            name: table.append_column("at", pa.array(range(0, 61_000, 1000)))
+            for name, table in (("a", a), ("b", b))
+        }
+        found = replay(query, tables, arrival="at", tick=tick)
+        found.table()
+        assert (found.lost, found.beyond) == (1, 0)
+        forgetful = replay(query, tables, arrival="at", tick=tick, retention="1 s")
+        forgetful.table()
+        assert (forgetful.lost, forgetful.beyond) == (0, 1)
+
+
 def test_enough_slack_gives_all_results() -> None:
     inputs = streams()
     joined = replay(TEXT, inputs, k="8 ms")
