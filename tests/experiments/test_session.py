@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def make_java(folder: Path, told: str) -> None:
-    """A program that tells its version as Java does."""
+    """A program that tells its version as Java does, and leaves a file ``asked`` behind."""
     (folder / "bin").mkdir(parents=True)
     java = folder / "bin" / "java"
-    java.write_text(f"#!/bin/sh\nprintf '%s\\n' '{told}' >&2\n", encoding="utf-8")
+    script = f"#!/bin/sh\nprintf '%s\\n' '{told}' >&2\n: > '{folder / 'asked'}'\n"
+    java.write_text(script, encoding="utf-8")
     java.chmod(0o755)
 
 
@@ -53,7 +55,12 @@ def test_a_java_too_old(
         require_java()
 
 
-def test_a_java_that_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_java(tmp_path, 'openjdk version "21" 2023-09-19')
+@pytest.mark.parametrize("version", ["17.0.1", "21"])
+def test_a_java_that_will_do_is_asked_and_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    make_java(tmp_path, f'openjdk version "{version}" 2023-09-19')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", os.devnull)
     require_java()
+    assert (tmp_path / "asked").exists()

@@ -144,8 +144,11 @@ def test_types_of_all_kinds_ride_along_untouched(spark: SparkSession, tmp_path: 
     run(result, tmp_path)
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert len(found) == 4
-    written = {tuple(each) for each in map(str, spark.read.parquet(str(tmp_path / "in")).collect())}
-    assert {tuple(str(each["l"])) for each in found} == written
+    # By their text, since rows with lists and maps cannot be members of a set.
+    written = {str(each) for each in spark.read.parquet(str(tmp_path / "in")).collect()}
+    assert len(written) == 2
+    for side in ("l", "r"):
+        assert {str(each[side]) for each in found} == written
     assert {each["result_time"] - each["l"]["ts"] for each in found} == {
         dt.timedelta(0),
         dt.timedelta(milliseconds=1),

@@ -232,7 +232,9 @@ def test_settings_made_anew_with_the_same_values_are_the_same() -> None:
     query = bound()
     settings = EngineSettings(slack=True, retention=9)
     content = snapshot(pushed(query, ROWS, settings))
-    restore(query, content, replace(settings))
+    again = restore(query, content, replace(settings))
+    assert again.settings == settings
+    assert snapshot(again) == content
 
 
 def test_a_restored_pipeline_remembers_as_long_as_the_one_that_was_written_did_last() -> None:

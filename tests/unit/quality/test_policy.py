@@ -69,17 +69,23 @@ def test_goes_on_from_a_snapshot_as_if_never_interrupted(name: str, max_wait: in
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_interval_in_which_nothing_happened_is_survived(name: str) -> None:
-    policy = policy_of(name)
+def test_intervals_in_which_nothing_happened_raise_no_k(name: str) -> None:
     nothing = Profile.empty(3, granularity=10)
-    run(policy, (nothing, nothing, *a_run_of_profiles()[:4], nothing, nothing))
+    something = a_run_of_profiles()[:4]
+    first, second, *between, last_but_one, last = (
+        k for k, _ in run(policy_of(name), (nothing, nothing, *something, nothing, nothing))
+    )
+    assert policy_of(name).k >= first == second
+    assert between == [k for k, _ in run(policy_of(name), something)]
+    assert between[-1] >= last_but_one >= last
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_profiles_that_were_added_up_are_as_good(name: str) -> None:
+def test_a_cell_in_which_nothing_happened_changes_no_choice(name: str) -> None:
     nothing = Profile.empty(3, granularity=10)
-    policy = policy_of(name)
-    run(policy, tuple(profile + nothing for profile in a_run_of_profiles()))
+    chosen = run(policy_of(name), a_run_of_profiles())
+    assert run(policy_of(name), tuple(p + nothing for p in a_run_of_profiles())) == chosen
+    assert run(policy_of(name), tuple(nothing + p for p in a_run_of_profiles())) == chosen
 
 
 def test_a_policy_that_begins_as_published_takes_no_initial_wait() -> None:

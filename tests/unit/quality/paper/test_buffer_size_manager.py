@@ -91,6 +91,7 @@ def test_delta_out_of_range_is_refused() -> None:
         make_policy("eqsel", SETTINGS, delta=0)
 
 
+@pytest.mark.slow  # it measures time, which the default run on a busy machine must not judge
 @pytest.mark.parametrize(("granularity", "milliseconds"), [(10, 1.0), (1, 5.0)])
 def test_an_adaptation_step_takes_little_time(granularity: int, milliseconds: float) -> None:
     # Four streams with delays up to 20 s.
