@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, operator
@@ -20,8 +19,6 @@ from tests.strategies import Case, cases, schedules
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-# For tests that run every example many times over, or large ones.
-FEW = settings(max_examples=max(1, settings().max_examples // 5))
 FEW_RETENTIONS = (None, 0, 1, 4, 15, 100, 2**61)
 
 

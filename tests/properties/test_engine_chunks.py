@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import drain
 from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at, rebuild
+from tests.effort import FEW
 from tests.properties.engine_runs import Account, EngineRun, Script, taken_as, through_engine
-from tests.properties.engine_scripts import FEW, scripts
+from tests.properties.engine_scripts import scripts
 
 
 class Rebuilt(EngineRun):

@@ -7,21 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
 from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.slack_bins import ENOUGH
+from tests.effort import FEW, HALF
 from tests.properties.engine_runs import Script, bound_query, tables_of, through_engine
-from tests.properties.engine_scripts import FEW, scripts, within_range
+from tests.properties.engine_scripts import scripts, within_range
 from tests.reference.truth import true_results
 from tests.strategies import Case, cases
 
 ARRIVALS = ("tuple", "tick")
-# The reference sees to the details; two runs of each example are compared here.
-HALF = settings(max_examples=max(1, settings().max_examples // 2))
 
 
 def truth(script: Script) -> list[tuple[int, tuple[int, ...]]]:

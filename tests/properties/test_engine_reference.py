@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain
 from recalljoin.query import Query, Stream
+from tests.effort import FEW
 from tests.properties.engine_runs import (
     ARRIVAL,
     Arrival,
@@ -20,7 +21,6 @@ from tests.properties.engine_runs import (
     tables_of,
 )
 from tests.properties.engine_scripts import (
-    FEW,
     extreme_scripts,
     large_case,
     large_scripts,

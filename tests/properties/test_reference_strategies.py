@@ -47,6 +47,7 @@ def test_a_schedule_has_a_k_for_every_arrival_and_every_tick(
 def test_what_the_properties_are_about_does_happen() -> None:
     seen: collections.Counter[str] = collections.Counter()
 
+    # A fixed number on purpose: what is judged are the strategies, not the code.
     @settings(max_examples=100, derandomize=True, database=None)
     @given(cases())
     def look(case: Case) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings
@@ -18,6 +18,7 @@ from recalljoin.query import Query, Stream
 from recalljoin.spark.cell_state import decode_chunk
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
+from tests.effort import HALF, QUARTER
 from tests.reference.tick import run_ticks
 from tests.spark.local_cells import LocalJoin
 from tests.strategies import Case, scheduled
@@ -80,7 +81,7 @@ def n_waiting(case: Case, expected: TickRun, n: int) -> int:
 
 
 @pytest.mark.parametrize("n_cells", [1, 2, 3, 8])
-@settings(max_examples=25)
+@QUARTER
 @given(
     drawn=scheduled(),
     n_tasks=st.integers(1, 3),
@@ -130,7 +131,7 @@ def test_cells_produce_and_count_what_the_reference_does(
     assert totals["beyond"] == len(expected.beyond_horizon)
 
 
-@settings(max_examples=40)
+@HALF
 @given(drawn=scheduled(), n_cells=st.sampled_from([1, 2, 3]))
 def test_a_cell_rebuilt_from_its_state_reports_what_it_would_have(
     tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Case, list[int]], n_cells: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.errors import InvalidSetting, RecallJoinError
@@ -26,6 +26,7 @@ from recalljoin.spark.hot import (
 )
 from recalljoin.spark.packing import Control
 from recalljoin.spark.planning import hot_of
+from tests.effort import QUARTER
 from tests.reference.tick import run_ticks
 from tests.spark.local_cells import LocalJoin
 from tests.spark.test_cell import bound as bound_case
@@ -101,7 +102,7 @@ def test_a_hot_key_is_spread_evenly_and_other_keys_stay_where_they_are() -> None
 
 
 @pytest.mark.parametrize("n_cells", [2, 3, 8])
-@settings(max_examples=25)
+@QUARTER
 @given(drawn=scheduled(), changes=st.lists(st.integers(0, 8), max_size=3, unique=True),
        data=st.data(), forget=st.lists(st.booleans(), max_size=9))  # fmt: skip
 def test_keys_that_become_hot_and_cold_change_no_result_and_no_count(  # noqa: PLR0917 - drawn

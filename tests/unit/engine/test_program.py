@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine.probe import filter_by_code
@@ -23,6 +23,7 @@ from recalljoin.engine.program import (
     translate,
 )
 from recalljoin.query import BoundQuery, Query, Stream, evaluate
+from tests.effort import effort
 
 TYPES = {
     "i": pa.int64(),
@@ -132,7 +133,7 @@ class Machine:
         return found
 
 
-@settings(max_examples=3 * settings().max_examples)
+@effort(3)
 @given(condition=conditions, table=rows)
 def test_a_program_says_what_the_evaluation_on_columns_says(
     condition: str, table: list[Row]

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from recalljoin.errors import InvalidQuery
 from recalljoin.query import BoundQuery, Expression, Query, Stream, evaluate
+from tests.effort import effort
 from tests.unit.query.terms import SCHEMA, Row, Term, array_of, booleans, rows, terms
 
 # Large trees are slow to draw, and many of them are needed to meet all functions.
 THOROUGH = settings(
-    max_examples=2 * settings().max_examples,
+    effort(2),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 STREAMS = (Stream("s1"), Stream("s2"))
