@@ -1,4 +1,4 @@
-"""When K is adapted: boundaries start + n L of the clock max iT (semantics, rule 5)."""
+"""When K is adapted: boundaries start + n L of the clock max iT (``docs/semantics.md``, 5)."""
 
 from __future__ import annotations
 

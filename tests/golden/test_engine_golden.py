@@ -99,7 +99,7 @@ def _within_period(so_far: tuple[NDArray[np.int64], NDArray[np.int64]], join_tim
 
 
 def adaptation_points(arrivals: Arrivals) -> list[int]:
-    """Numbers of arrivals after which K is adapted (``semantics.md``, per tuple, rule 5)."""
+    """Numbers of arrivals after which K is adapted (``docs/semantics.md``, tuple by tuple, 5)."""
     clock = np.maximum.accumulate(arrivals.ts)
     boundary = (clock - arrivals.ts[0]) // INTERVAL
     return [int(i) + 1 for i in np.nonzero(np.diff(boundary, prepend=0) > 0)[0]]

@@ -1,4 +1,4 @@
-"""What the engine promises whatever the input (the end of ``semantics.md``)."""
+"""What the engine promises whatever the input (the end of ``docs/semantics.md``)."""
 
 from __future__ import annotations
 

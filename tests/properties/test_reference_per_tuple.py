@@ -1,4 +1,4 @@
-"""What ``semantics.md`` promises, held against the reference under per-tuple arrival."""
+"""What ``docs/semantics.md`` promises, held against the reference under per-tuple arrival."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_k_of_the_largest_delay_gives_exactly_the_true_results_in_order(case: Ca
 
 
 def test_k_above_the_largest_required_slack_need_not_be_enough() -> None:
-    # semantics.md promises it; under per-tuple arrival it is not so. s1:0 arrives before anything
+    # In ticks it is enough; under per-tuple arrival it is not so. s1:0 arrives before anything
     # of S2, in plenty of time: required slack minus infinity. But K-slack holds it until S1
     # grows, and meanwhile s2:1 lets s1:1 out.
     arrivals = timeline("s1:1 s1:0 s2:1")

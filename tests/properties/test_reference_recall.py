@@ -1,4 +1,4 @@
-"""Adaptation points and recall measurements of the reference (``semantics.md``, rule 5)."""
+"""Adaptation points and recall measurements of the reference (``docs/semantics.md``, rule 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``semantics.md`` promises, held against the reference under tick arrival."""
+"""What ``docs/semantics.md`` promises, held against the reference under tick arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tick arrival, worked by hand: ``semantics.md``, "Tick arrival", rule by rule."""
+"""Tick arrival, worked by hand: ``docs/semantics.md``, "Tick by tick", rule by rule."""
 
 from __future__ import annotations
 

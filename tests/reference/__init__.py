@@ -1,7 +1,7 @@
 """The slow, obvious join the real engine is checked against.
 
 Plain Python, one tuple at a time, every combination tried: written to be read beside the paper and
-``semantics.md``, never to be fast. It imports nothing of ``recalljoin``, so a mistake
+``docs/semantics.md``, never to be fast. It imports nothing of ``recalljoin``, so a mistake
 there cannot hide here.
 
 ``model``      tuples, queries, results: the values everything else speaks in

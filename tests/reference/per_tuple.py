@@ -1,4 +1,4 @@
-"""Per-tuple arrival: the paper to the letter, with the pins of ``semantics.md``.
+"""Per-tuple arrival: the paper to the letter, with the pins of ``docs/semantics.md``.
 
 One tuple travels ``KSlack`` (Sec. III-A) -> ``Synchronizer`` (Algorithm 1) -> ``MSWJ``
 (Algorithm 2). Line numbers in comments are those of the paper's listings.

@@ -1,4 +1,4 @@
-"""Adaptation points and recall measurements under per-tuple arrival (``semantics.md``, rule 5)."""
+"""Adaptation points and recall measurements, tuple by tuple (``docs/semantics.md``, rule 5)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tick arrival: all tuples of a tick are there at once, and a watermark decides.
 
-``semantics.md``, "Tick arrival", step by step. There is no K-slack and no Synchronizer here: the
+``docs/semantics.md``, "Tick by tick". There is no K-slack and no Synchronizer here: the
 watermark trails the slowest stream by K, which is what the two come to when streams are dense.
 """
 
@@ -73,7 +73,7 @@ class TickDisorderHandling:
         if isinstance(k, int):
             trailing = self.base_time - k
         else:
-            # Not in semantics.md, which knows one K only: for Theorem 1, a K per stream.
+            # Not in docs/semantics.md, which knows one K only: for Theorem 1, a K per stream.
             trailing = min((self.local_times[i] - k[i] for i in counted), default=MINUS_INFINITY)
         self.watermark = max(self.watermark, trailing)
 
