@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
 from recalljoin.engine.disorder import FOREVER, NEVER
-from recalljoin.engine.pipeline import EngineSettings, Pending, Pipeline
+from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.queues import Int64s, push_all, with_room
 from recalljoin.engine.rings import Sequence
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.pending import Pending
     from recalljoin.engine.progress import Progress
+    from recalljoin.engine.settings import EngineSettings
     from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, lean
+from recalljoin.engine.limits import MOST, TOO_MANY
 from recalljoin.engine.rings import (
     BASE,
     END,
@@ -64,11 +65,6 @@ if TYPE_CHECKING:
 VECTOR = 128
 """Levels or result times handled at once: bounds the memory of one trigger."""
 _ROOM = 1 << 18
-MOST = 9.2e18
-"""Results of a tuple up to which they are counted: 64 bits end at 9.22e18, and the check is by
-floating-point numbers, which are not exact."""
-TOO_MANY = -1
-"""Instead of the number of results of a tuple that has more."""
 
 
 class Scratch(NamedTuple):

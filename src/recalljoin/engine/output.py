@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from recalljoin.engine.operator import Received, Results
 from recalljoin.engine.payload import plain_schema
 from recalljoin.query import BoundQuery, columns, evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
-    from recalljoin.engine.operator import Results
     from recalljoin.engine.payload import Payload
 
 RESULT_TIME = "result_time"
@@ -35,6 +36,38 @@ class ResultForm(Protocol):
 
     def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
         """These results."""
+
+
+def put_out(
+    chunks: Generator[Results, None, Received], form: ResultForm | None, payloads: list[Payload]
+) -> Generator[pa.RecordBatch, None, Received]:
+    """Let results out in their form, as many at once as are worth waiting for.
+
+    Returns what ``chunks`` returns. A pipeline without a form has no chunks.
+    """
+    held: list[Results] = []
+    n_held = 0
+    while True:
+        try:
+            results = next(chunks)
+        except StopIteration as end:
+            if held and form is not None:
+                yield from form.batches(_together(held), payloads)
+            received: Received = end.value
+            return received
+        assert form is not None
+        held.append(results)
+        n_held += len(results.ts)
+        if n_held >= form.at_once:
+            yield from form.batches(_together(held), payloads)
+            held, n_held = [], 0
+
+
+def _together(held: list[Results]) -> Results:
+    if len(held) == 1:
+        return held[0]
+    rows, ts = zip(*held, strict=True)
+    return Results(np.concatenate(rows, axis=1), np.concatenate(ts))
 
 
 class Output:

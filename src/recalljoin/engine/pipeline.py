@@ -7,14 +7,12 @@ The pipeline holds the tuples that wait in buffers; every other part sees them b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
-from recalljoin.engine.counting import MOST, TOO_MANY
 from recalljoin.engine.disorder import (
     FOREVER,
     MAX_TIME,
@@ -26,135 +24,25 @@ from recalljoin.engine.disorder import (
 )
 from recalljoin.engine.folding import Folded
 from recalljoin.engine.intake import Intake
-from recalljoin.engine.operator import JoinOperator, Received, Results
-from recalljoin.engine.output import Output, ResultForm
+from recalljoin.engine.limits import check_counts
+from recalljoin.engine.operator import JoinOperator
+from recalljoin.engine.output import Output, ResultForm, put_out
 from recalljoin.engine.payload import Payload
+from recalljoin.engine.pending import Pending
 from recalljoin.engine.progress import Advance, Progress, marks_of
 from recalljoin.engine.queues import Int64s, held_ids, renumber
 from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
-from recalljoin.errors import InvalidSetting, TooManyResults
+from recalljoin.engine.settings import EngineSettings, check_duration
+from recalljoin.engine.step import Step
+from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine.program import Float64s
     from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineSettings:
-    """What an operator instance does besides joining.
-
-    Parameters
-    ----------
-    arrival
-        ``"tuple"``: tuples arrive one by one, as in the paper. ``"tick"``: all tuples of a tick
-        (a micro-batch, or a slice of one) are there at once.
-    rows
-        Produce the results themselves. If not, only their number, without enumerating them
-        wherever the condition allows it.
-    folded
-        Let results out as :class:`~recalljoin.engine.folding.Folded`, every tuple once. Those of a
-        tick then come in any order.
-    lost
-        Count the results lost with late tuples.
-    slack
-        Count the results by the slack they require.
-    retention
-        How long after it has left its window a tuple is kept to count lost results with, in the
-        query's unit; by default as long as the largest window. It may be changed on the way
-        (:meth:`Pipeline.remember_for`).
-    """
-
-    arrival: Literal["tuple", "tick"] = "tuple"
-    rows: bool = True
-    folded: bool = False
-    lost: bool = True
-    slack: bool = False
-    retention: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.arrival not in ("tuple", "tick"):
-            message = f"`arrival` must be 'tuple' or 'tick', got {self.arrival!r}"
-            raise InvalidSetting(message)
-        if self.retention is not None:
-            _check_duration("retention", self.retention)
-
-
-@dataclass(frozen=True)
-class Step:
-    """What happened between two calls, tuple by tuple in the order of the join sequence."""
-
-    stream: NDArray[np.int8]
-    ts: Int64s
-    row: Int64s
-    """Number of the tuple in its stream, by arrival."""
-    delay: Int64s
-    base: Int64s
-    """Base time at arrival, before the tuple was counted."""
-    now: Int64s
-    """How far the join had come when it received the tuple."""
-    late: NDArray[np.bool_]
-    n_join: Int64s
-    """Results produced by an in-order tuple, or lost with a late one."""
-    n_cross: Float64s
-    """Results of the cross join, for in-order tuples."""
-    beyond: NDArray[np.bool_]
-    """Late tuples beyond the retention horizon, whose losses are not known."""
-    lost_ts: Int64s
-    """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
-    lost_n: Int64s
-    slack: Int64s
-    """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
-    arrived_delay: Int64s
-    """Delays of the tuples that arrived in this step, in order of arrival."""
-    join_time: int
-    """How far the join has come: its largest timestamp, or the watermark in tick mode."""
-    base_time: int
-    counted_since: int
-    """Where the retention horizon is: losses with tuples from before are not counted."""
-
-    @property
-    def n_produced(self) -> int:
-        """Results produced."""
-        return int(self.n_join[~self.late].sum())
-
-    @property
-    def n_lost(self) -> int:
-        """Results lost for good, as far as the retention horizon lets them be counted."""
-        return int(self.n_join[self.late].sum())
-
-    @property
-    def n_late(self) -> int:
-        """Tuples that reached the join out of order."""
-        return int(self.late.sum())
-
-
-class Pending(NamedTuple):
-    """Tuples that have arrived, by number; released ones stay until the next clean-up."""
-
-    stream: NDArray[np.int8]
-    ts: Int64s
-    row: Int64s
-    delay: Int64s
-    base: Int64s
-    joinable: NDArray[np.bool_]
-    codes: Int64s
-    values: Float64s
-
-    def extended(self, other: Pending) -> Pending:
-        """These and others after them."""
-        pairs: list[Any] = list(zip(self, other, strict=True))
-        return Pending(*(np.concatenate(pair, axis=-1) for pair in pairs))
-
-    def taken(self, ids: Int64s) -> Pending:
-        """Those with the given numbers."""
-        # Numbers are our own: they need no check.
-        columns: list[Any] = [column.take(ids, axis=-1, mode="clip") for column in self]
-        return Pending(*columns)
 
 
 class Pipeline:
@@ -247,7 +135,7 @@ class Pipeline:
         What has been forgotten stays so. After the retention has grown, late tuples from before
         the time it reached back to are beyond the horizon as they were.
         """
-        _check_duration("retention", retention)
+        check_duration("retention", retention)
         if self.settings.lost:
             changed = self.remembered.changed(retention, self.join_time)
             self.operator.windows.remembered = changed
@@ -406,8 +294,9 @@ class Pipeline:
             part.stream, part.ts, released.now, part.base, lost_base, part.row, released.late,
             part.joinable, part.codes,
         )  # fmt: skip
-        received = yield from self._results(sequence, part.values)
-        self._check_counts(sequence, received.n_join)
+        chunks = self.operator.receive(sequence, part.values)
+        received = yield from put_out(chunks, self.output, self.payloads)
+        check_counts(self.query, sequence, received.n_join)
         step = Step(
             part.stream, part.ts, part.row, part.delay, part.base, released.now, released.late,
             received.n_join, received.n_cross, received.beyond, received.lost_ts, received.lost_n,
@@ -416,55 +305,6 @@ class Pipeline:
         )  # fmt: skip
         self._clean_up()
         return step
-
-    def _check_counts(self, sequence: Sequence, n_join: Int64s) -> None:
-        """Refuse numbers that 64 bits do not hold: they would be wrong without a sign of it."""
-        advice = "more than 64 bits can count; use shorter windows or a narrower condition"
-        (wrong,) = np.nonzero(n_join == TOO_MANY)
-        if len(wrong):
-            name = self.query.streams[int(sequence.stream[wrong[0]])].name
-            message = (
-                f"a tuple of stream `{name}` at {int(sequence.ts[wrong[0]])} has over {MOST:.2g} "
-                f"join results, {advice}"
-            )
-            raise TooManyResults(message)
-        total = float(n_join.sum(dtype=np.float64))
-        if total > MOST:
-            message = (
-                f"{len(n_join)} tuples have {total:.2g} join results together, {advice}, or let "
-                "fewer tuples arrive at once"
-            )
-            raise TooManyResults(message)
-
-    def _results(
-        self, sequence: Sequence, values: Float64s
-    ) -> Generator[pa.RecordBatch, None, Received]:
-        chunks = self.operator.receive(sequence, values)
-        held: list[Results] = []
-        n_held = 0
-        while True:
-            try:
-                results = next(chunks)
-            except StopIteration as end:
-                yield from self._put_out(held)
-                received: Received = end.value
-                return received
-            held.append(results)
-            n_held += len(results.ts)
-            assert self.output is not None
-            if n_held >= self.output.at_once:
-                yield from self._put_out(held)
-                held, n_held = [], 0
-
-    def _put_out(self, held: list[Results]) -> Iterator[pa.RecordBatch]:
-        if not held:
-            return
-        assert self.output is not None
-        results = held[0]
-        if len(held) > 1:
-            rows, ts = zip(*held, strict=True)
-            results = Results(np.concatenate(rows, axis=1), np.concatenate(ts))
-        yield from self.output.batches(results, self.payloads)
 
     @property
     def join_time(self) -> int:
@@ -544,25 +384,9 @@ def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
     return np.empty(0, dtype=np.int8), none, none
 
 
-def _check_duration(name: str, value: int) -> None:
-    if not 0 <= value <= MAX_TIME:
-        message = f"`{name}` must be between 0 and 2**61, got {value!r}"
-        raise InvalidSetting(message)
-
-
 def _slack_of(k: int | Int64s, n: int) -> Int64s:
     slack = np.broadcast_to(np.asarray(k, dtype=np.int64), (n,))
     if n and not (int(slack.min()) >= 0 and int(slack.max()) <= MAX_TIME):
         message = f"`k` must be between 0 and 2**61, got {k!r}"
         raise InvalidSetting(message)
     return np.ascontiguousarray(slack)
-
-
-def drain(steps: Generator[pa.RecordBatch, None, Step]) -> tuple[list[pa.RecordBatch], Step]:
-    """All results of a step in one list, and the step: for inputs known to be small."""
-    batches = []
-    while True:
-        try:
-            batches.append(next(steps))
-        except StopIteration as end:
-            return batches, end.value

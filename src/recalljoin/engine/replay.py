@@ -13,13 +13,15 @@ from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
 from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.doubts import doubts_about
-from recalljoin.engine.pipeline import EngineSettings, Pipeline, Step
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.query import Query, parse_query, with_columns
 from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
+    from recalljoin.engine.step import Step
     from recalljoin.query import BoundQuery, TimeUnit
 
 _LOG = logging.getLogger(__name__)

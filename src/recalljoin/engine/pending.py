@@ -1,0 +1,37 @@
+"""Tuples that have arrived and may still wait for their turn at the join."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.program import Float64s
+    from recalljoin.engine.queues import Int64s
+
+
+class Pending(NamedTuple):
+    """Tuples that have arrived, by number; released ones stay until the next clean-up."""
+
+    stream: NDArray[np.int8]
+    ts: Int64s
+    row: Int64s
+    delay: Int64s
+    base: Int64s
+    joinable: NDArray[np.bool_]
+    codes: Int64s
+    values: Float64s
+
+    def extended(self, other: Pending) -> Pending:
+        """These and others after them."""
+        pairs: list[Any] = list(zip(self, other, strict=True))
+        return Pending(*(np.concatenate(pair, axis=-1) for pair in pairs))
+
+    def taken(self, ids: Int64s) -> Pending:
+        """Those with the given numbers."""
+        # Numbers are our own: they need no check.
+        columns: list[Any] = [column.take(ids, axis=-1, mode="clip") for column in self]
+        return Pending(*columns)

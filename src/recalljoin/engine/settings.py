@@ -1,0 +1,62 @@
+"""What a pipeline is told to do besides joining."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.errors import InvalidSetting
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """What an operator instance does besides joining.
+
+    Parameters
+    ----------
+    arrival
+        ``"tuple"``: tuples arrive one by one, as in the paper. ``"tick"``: all tuples of a tick
+        (a micro-batch, or a slice of one) are there at once.
+    rows
+        Produce the results themselves. If not, only their number, without enumerating them
+        wherever the condition allows it.
+    folded
+        Let results out as :class:`~recalljoin.engine.folding.Folded`, every tuple once. Those of a
+        tick then come in any order.
+    lost
+        Count the results lost with late tuples.
+    slack
+        Count the results by the slack they require.
+    retention
+        How long after it has left its window a tuple is kept to count lost results with, in the
+        query's unit; by default as long as the largest window. It may be changed on the way
+        (``Pipeline.remember_for``).
+    """
+
+    arrival: Literal["tuple", "tick"] = "tuple"
+    rows: bool = True
+    folded: bool = False
+    lost: bool = True
+    slack: bool = False
+    retention: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.arrival not in ("tuple", "tick"):
+            message = f"`arrival` must be 'tuple' or 'tick', got {self.arrival!r}"
+            raise InvalidSetting(message)
+        if self.retention is not None:
+            check_duration("retention", self.retention)
+
+
+def check_duration(name: str, value: int) -> None:
+    """Refuse a duration that the engine cannot count with.
+
+    Raises
+    ------
+    InvalidSetting
+        Naming the parameter.
+    """
+    if not 0 <= value <= MAX_TIME:
+        message = f"`{name}` must be between 0 and 2**61, got {value!r}"
+        raise InvalidSetting(message)
