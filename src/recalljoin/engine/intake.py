@@ -15,12 +15,14 @@ import pyarrow as pa
 from recalljoin.engine.keys import KeyCodes
 from recalljoin.engine.operator import Condition
 from recalljoin.engine.plan import Plan
-from recalljoin.engine.program import Float64s, Leaves, Program, translate
+from recalljoin.engine.program import Leaves, Program, translate
 from recalljoin.engine.queues import Int64s
 from recalljoin.query import BoundQuery, Conjunct, columns, evaluate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from recalljoin.engine.arrays import Float64s
 
 RowSource = Callable[[int, str, Int64s], pa.Array]
 """From stream, column and row numbers to the values there."""

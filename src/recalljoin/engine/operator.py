@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recalljoin.engine.block_machine import BLOCK, Code
 from recalljoin.engine.chains import admit
 from recalljoin.engine.counting import Tally, count_sequence, new_scratch
 from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
@@ -28,13 +29,14 @@ from recalljoin.engine.probe import (
     merged,
     too_old,
 )
-from recalljoin.engine.program import BLOCK, Code, Float64s, Program, both
+from recalljoin.engine.program import Program, both
 from recalljoin.engine.queues import Int64s
 from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
 from recalljoin.engine.slack_bins import N_BINS
 from recalljoin.engine.windows import Windows
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.engine.plan import Plan
 
 STRETCH = 1 << 15

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from recalljoin.engine.block_machine import BLOCK, Code, gather, prepare, run_block
 from recalljoin.engine.compiled import compiled, inlined, lean
-from recalljoin.engine.program import BLOCK, Code, Float64s, gather, prepare, run_block
 from recalljoin.engine.rings import (
     BASE,
     END,
@@ -38,6 +38,7 @@ from recalljoin.engine.slack_bins import slack_bin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.engine.queues import Int64s
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from recalljoin.engine import operator
+from recalljoin.engine.block_machine import BLOCK
 from recalljoin.engine.probe import Partials, empty_partials, extended
-from recalljoin.engine.program import BLOCK
 from tests.unit.engine.inputs import bound, members, run
 
 # More tuples than one block of a scan, and more than the rings hold at first.

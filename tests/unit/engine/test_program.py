@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recalljoin.engine.block_machine import BLOCK, prepare, run_block
 from recalljoin.engine.probe import filter_by_code
 from recalljoin.engine.program import (
-    BLOCK,
     EXACT,
     Leaves,
     Program,
     both,
-    prepare,
-    run_block,
     translate,
 )
 from recalljoin.query import BoundQuery, Query, Stream, evaluate

@@ -1,0 +1,8 @@
+"""Names for the arrays that are passed around everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64s = NDArray[np.float64]
