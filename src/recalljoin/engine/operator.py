@@ -7,55 +7,42 @@ chunks (:mod:`~recalljoin.engine.probe`), and what is left of the condition is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recalljoin.engine.block_machine import BLOCK, Code
 from recalljoin.engine.chains import admit
+from recalljoin.engine.conditions import NO_CODE, Condition, Level, make_level
 from recalljoin.engine.counting import Tally, count_sequence, new_scratch
+from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
     Partials,
     account,
-    empty_partials,
     extend_by_scan,
     extended,
     filter_by_code,
-    merged,
     too_old,
 )
-from recalljoin.engine.program import Program, both
-from recalljoin.engine.queues import Int64s
 from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
 from recalljoin.engine.slack_bins import N_BINS
 from recalljoin.engine.windows import Windows
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from numpy.typing import NDArray
+
     from recalljoin.engine.arrays import Float64s
     from recalljoin.engine.plan import Plan
+    from recalljoin.engine.queues import Int64s
 
 STRETCH = 1 << 15
 """Tuples received at once: what is prepared for them is bounded by this, not by the input."""
 CHUNK = 1 << 15
 """Results enumerated at once, and the most that go out in one chunk."""
-
-Filter = Callable[[Int64s], NDArray[np.bool_]]
-"""From the rows of candidates, ``[stream, i]``, to those that satisfy a condition."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One conjunct that is not an equality between two streams."""
-
-    streams: frozenset[int]
-    program: Program | None
-    check: Filter
-    """What to call when there is no program, or when it would not be exact."""
 
 
 class Results(NamedTuple):
@@ -139,7 +126,7 @@ class JoinOperator:
         self.windows = Windows(self.plan, retention=self.retention, n_values=self.n_values)
         self.n_received = 0
         self.slack = np.zeros((2, N_BINS if self.with_slack else 1), dtype=np.int64)
-        self._levels: dict[tuple[int, int, bool], _Level] = {}
+        self._levels: dict[tuple[int, int, bool], Level] = {}
         self._copies: dict[tuple[int, int], Copies] = {}
 
     @property
@@ -231,7 +218,7 @@ class JoinOperator:
         roots &= ~part.late | (self.with_lost & ~received.beyond)
         by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
         lost: dict[int, int] = {}
-        for results in _in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
+        for results in in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
             n_lost = account(
                 results, part.late, part.lost_base, windows.rings.cells, self.with_slack,
                 received.n_join, self.slack,
@@ -296,7 +283,7 @@ class JoinOperator:
             if level.scans:
                 count = extend_by_scan(
                     partials, stretch.first_order, cursor, step.stream, level.scan_code is not None,
-                    level.scan_code or _NO_CODE, windows.rings, windows.sizes, windows.values,
+                    level.scan_code or NO_CODE, windows.rings, windows.sizes, windows.values,
                     windows.times, places, found,
                 )  # fmt: skip
             else:
@@ -323,7 +310,7 @@ class JoinOperator:
             stretch.copies[at] = self._copies[at]
         return stretch.copies[at]
 
-    def _filtered(self, partials: Partials, level: _Level) -> Partials:
+    def _filtered(self, partials: Partials, level: Level) -> Partials:
         windows = self.windows
         if level.gather_code is not None and len(partials.root):
             chosen = np.empty(len(partials.root), dtype=np.bool_)
@@ -338,14 +325,14 @@ class JoinOperator:
             partials = partials.select(condition.check(rows))
         return partials
 
-    def _level(self, root_stream: int, depth: int) -> _Level:
+    def _level(self, root_stream: int, depth: int) -> Level:
         key = (root_stream, depth, self.exact)
         if key not in self._levels:
             steps = self.plan.steps[root_stream]
             visited = {root_stream, *(step.stream for step in steps[: depth + 1])}
             before = visited - {steps[depth].stream}
             due = [c for c in self.conditions if c.streams <= visited and not c.streams <= before]
-            self._levels[key] = _make_level(self.plan, root_stream, depth, due, exact=self.exact)
+            self._levels[key] = make_level(self.plan, root_stream, depth, due, exact=self.exact)
         return self._levels[key]
 
 
@@ -358,71 +345,3 @@ class _Stretch:
     """``[stream, i]``: the entry by which a tuple finds its partners in another stream."""
     copies: dict[tuple[int, int], Copies] = field(default_factory=dict)
     """By stream and key set: chains copied in this stretch."""
-
-
-@dataclass(frozen=True)
-class _Level:
-    """How partial results of one depth are extended and checked."""
-
-    scans: bool
-    checks: Int64s
-    scan_code: Code | None
-    gather_code: Code | None
-    checked: tuple[Condition, ...]
-
-
-def _make_level(
-    plan: Plan, root_stream: int, depth: int, due: list[Condition], *, exact: bool
-) -> _Level:
-    step = plan.steps[root_stream][depth]
-    scans = not plan.key_sets[step.key_set]
-    programs = [c.program for c in due if c.program is not None] if exact else []
-    program = both(programs) if programs else None
-    return _Level(
-        scans=scans,
-        checks=np.array(step.checks, dtype=np.int64).reshape(len(step.checks), 2),
-        scan_code=program.scanning(step.stream) if program and scans else None,
-        gather_code=program.gathering() if program and not scans else None,
-        checked=tuple(c for c in due if c.program is None or not exact),
-    )
-
-
-_NO_CODE = Code(
-    vector=np.empty((0, 6), dtype=np.int64),
-    scalar=np.empty((0, 4), dtype=np.int64),
-    scalars=np.zeros(1),
-    loads=np.empty((0, 3), dtype=np.int64),
-    gathers=np.empty((0, 3), dtype=np.int64),
-    result=0,
-    registers=np.zeros((1, BLOCK)),
-)
-
-
-def _in_order_of_roots(sources: list[Iterator[Partials]]) -> Iterator[Partials]:
-    """Merge chunks of several sources, each ordered by root, into chunks ordered by root."""
-    # For each source its present chunk, and how much of it has gone out.
-    heads: dict[int, tuple[Partials, int]] = {}
-    for at, source in enumerate(sources):
-        first = next(source, None)
-        if first is not None:
-            heads[at] = first, 0
-    while heads:
-        # Up to the earliest end of a chunk, no source can still bring a smaller root.
-        bound = min(int(chunk.root[-1]) for chunk, _ in heads.values())
-        ready: Partials | None = None
-        for at, (chunk, begin) in list(heads.items()):
-            end = int(np.searchsorted(chunk.root, bound, side="right"))
-            if ready is None and begin == 0 and end == len(chunk.root):
-                ready = chunk
-            elif end > begin:
-                ready = merged(chunk, begin, end, ready or empty_partials(len(chunk.members), 0))
-            following = (chunk, end) if end < len(chunk.root) else None
-            if following is None:
-                fresh = next(sources[at], None)
-                following = None if fresh is None else (fresh, 0)
-            if following is None:
-                del heads[at]
-            else:
-                heads[at] = following
-        assert ready is not None
-        yield ready

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recalljoin.engine import EngineSettings, operator
-from recalljoin.engine.operator import _in_order_of_roots
+from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.probe import Partials
 from recalljoin.engine.slack_bins import slack_bin
 from tests.unit.engine.inputs import bound, members, run
@@ -26,7 +26,7 @@ def test_chunks_of_several_sources_come_out_in_order_of_their_roots() -> None:
         iter([chunk(1, 2, source=1), chunk(4, source=1), chunk(4, 8, source=1)]),
         iter([]),
     ]
-    merged = list(_in_order_of_roots(sources))
+    merged = list(in_order_of_roots(sources))
     roots = [int(root) for part in merged for root in part.root]
     origins = [int(source) for part in merged for source in part.members[0]]
     assert roots == [0, 0, 1, 2, 3, 3, 4, 4, 8, 9]
