@@ -18,9 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from recalljoin.engine.compiled import compiled, lean
+from recalljoin.engine.compiled import lean
 from recalljoin.engine.limits import MOST, TOO_MANY
 from recalljoin.engine.rings import (
     BASE,
@@ -31,79 +29,33 @@ from recalljoin.engine.rings import (
     N_WINDOW,
     NONE,
     OFFSET,
-    ORDER,
     TS,
-    KeySets,
-    Rings,
-    Sequence,
     expire_window,
 )
 from recalljoin.engine.slack_bins import slack_bin
 from recalljoin.engine.slots import (
-    AFTER,
     BEFORE,
-    LINK,
     LINK_WIDTH,
-    LIVE,
     N_LIVE,
-    OLDER_RAISER,
     RAISER,
     SLOT,
     TAIL,
-    Slots,
     expire,
     insert,
     stage,
 )
+from recalljoin.engine.tree_sums import raised_levels, sum_products_by_level, sum_products_by_time
+from recalljoin.engine.tree_visits import VECTOR, most_results, sort_distinct, visit
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from recalljoin.engine.plan import TreeArrays
     from recalljoin.engine.queues import Int64s, Queues
-
-VECTOR = 128
-"""Levels or result times handled at once: bounds the memory of one trigger."""
-_ROOM = 1 << 18
-
-
-class Scratch(NamedTuple):
-    """Working memory of one call; entries are the slots visited for one trigger."""
-
-    entry_of: Int64s
-    """``[slot, stream]``: its entry, if stamped with the present trigger."""
-    stamp: Int64s
-    slot: Int64s
-    node: Int64s
-    points: Int64s
-    """Slack levels or result times in sight."""
-    sums: Int64s
-    """Per entry its vector; where they do not all fit, vectors are cut into parts."""
-    product: Int64s
-    """One vector, and the same for ``result``."""
-    result: Int64s
-    varies: NDArray[np.bool_]
-    """Per entry: whether its vector holds different numbers."""
-    bounds: NDArray[np.float64]
-    """Per entry: its results as a floating-point number, where there may be too many."""
-
-
-def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:
-    """Working memory for windows of ``n_kept`` tuples with ``n_slots`` slots."""
-    n_entries = n_slots * m
-    return Scratch(
-        entry_of=np.empty((n_slots, m), dtype=np.int64),
-        stamp=np.full((n_slots, m), -1, dtype=np.int64),
-        slot=np.empty(n_entries, dtype=np.int64),
-        node=np.empty(n_entries, dtype=np.int64),
-        points=np.empty(n_kept + 1, dtype=np.int64),
-        # At least two numbers for every entry.
-        sums=np.empty(max(_ROOM, 2 * n_entries), dtype=np.int64),
-        product=np.empty(2 * VECTOR, dtype=np.int64),
-        result=np.empty(2 * VECTOR, dtype=np.int64),
-        varies=np.empty(n_entries, dtype=np.bool_),
-        bounds=np.empty(n_entries),
-    )
+    from recalljoin.engine.rings import KeySets, Rings, Sequence
+    from recalljoin.engine.slots import Slots
+    from recalljoin.engine.tree_visits import Scratch
 
 
 class Tally(NamedTuple):
@@ -230,28 +182,28 @@ def _count_produced(
         if with_slack:
             slack[0, lowest] += product
         return product
-    n_entries = _visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
+    n_entries = visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
     # No condition gives more results than the cross join has.
     if (
         n_cross > MOST
-        and _bound(root, n_entries, ts, ts, rings, lists, sizes, tree, scratch) > MOST
+        and most_results(root, n_entries, ts, ts, rings, lists, sizes, tree, scratch) > MOST
     ):
         return TOO_MANY
     scratch.points[0] = lowest
     n_points = 1
     if with_slack:
         for entry in range(n_entries):
-            n_points = _raised_levels(
+            n_points = raised_levels(
                 scratch.slot[entry], tree.stream[root, scratch.node[entry]], ts, lowest, rings,
                 slots, sizes, scratch.points, n_points,
             )  # fmt: skip
     if n_points > 1:
-        n_points = _sort_distinct(scratch.points, n_points)
+        n_points = sort_distinct(scratch.points, n_points)
     width = min(VECTOR, len(scratch.sums) // max(1, n_entries))
     below = 0
     for begin in range(0, n_points, width):
         block = scratch.points[begin : min(n_points, begin + width)]
-        _sum_products_by_level(
+        sum_products_by_level(
             root, n_entries, ts, block, with_slack, rings, lists, sizes, tree, scratch
         )
         for k in range(len(block)):
@@ -259,263 +211,6 @@ def _count_produced(
                 slack[0, block[k]] += scratch.result[k] - below
             below = scratch.result[k]
     return below
-
-
-@compiled
-def _sort_distinct(points: Int64s, n: int) -> int:
-    """Sort the first ``n`` points and drop repetitions; return how many are left."""
-    points[:n].sort()
-    count = 1
-    for i in range(1, n):
-        if points[i] != points[count - 1]:
-            points[count] = points[i]
-            count += 1
-    return count
-
-
-@lean
-def _visit(
-    root: int,
-    cell: int,
-    oldest_by: int,
-    youngest: int,
-    rings: Rings,
-    lists: Int64s,
-    sizes: Int64s,
-    tree: TreeArrays,
-    scratch: Scratch,
-) -> int:
-    """List the slots a tuple reaches, level by level; 0 if some stream has no partner at all.
-
-    Members may be as old as ``oldest_by`` less their window and as young as ``youngest``.
-    """
-    table, cells = rings
-    order = cells[cell, ORDER]
-    n_entries = 0
-    for i in range(tree.n_children[root, 0]):
-        node = tree.children[root, 0, i]
-        slot = cells[cell, LINKS + LINK_WIDTH * tree.key_set[root, node] + SLOT]
-        if lists[slot, tree.stream[root, node], TAIL] == NONE:
-            return 0
-        scratch.slot[n_entries] = slot
-        scratch.node[n_entries] = node
-        n_entries += 1
-    entry = 0
-    while entry < n_entries:
-        node = scratch.node[entry]
-        n_children = tree.n_children[root, node]
-        if n_children:
-            s = tree.stream[root, node]
-            offset, mask = table[s, OFFSET], table[s, MASK]
-            link = LINKS + LINK_WIDTH * tree.key_set[root, node]
-            at = lists[scratch.slot[entry], s, TAIL]
-            while at != NONE:
-                member = offset + (at & mask)
-                if cells[member, TS] < oldest_by - sizes[s]:
-                    break
-                at = cells[member, link + BEFORE]
-                if cells[member, TS] > youngest:
-                    continue
-                for i in range(n_children):
-                    child = tree.children[root, node, i]
-                    t = tree.stream[root, child]
-                    slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
-                    if scratch.stamp[slot, t] != order:
-                        scratch.stamp[slot, t] = order
-                        scratch.entry_of[slot, t] = n_entries
-                        scratch.slot[n_entries] = slot
-                        scratch.node[n_entries] = child
-                        n_entries += 1
-        entry += 1
-    return n_entries
-
-
-@lean
-def _bound(
-    root: int,
-    n_entries: int,
-    oldest_by: int,
-    youngest: int,
-    rings: Rings,
-    lists: Int64s,
-    sizes: Int64s,
-    tree: TreeArrays,
-    scratch: Scratch,
-) -> float:
-    """How many results the slots visited lead to at most, in floating-point numbers."""
-    table, cells = rings
-    result = 1.0
-    for entry in range(n_entries - 1, -1, -1):
-        node = scratch.node[entry]
-        s = tree.stream[root, node]
-        link = LINKS + LINK_WIDTH * tree.key_set[root, node]
-        total = 0.0
-        at = lists[scratch.slot[entry], s, TAIL]
-        while at != NONE:
-            member = table[s, OFFSET] + (at & table[s, MASK])
-            if cells[member, TS] < oldest_by - sizes[s]:
-                break
-            at = cells[member, link + BEFORE]
-            if cells[member, TS] > youngest:
-                continue
-            product = 1.0
-            for i in range(tree.n_children[root, node]):
-                child = tree.children[root, node, i]
-                slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
-                product *= scratch.bounds[scratch.entry_of[slot, tree.stream[root, child]]]
-            total += product
-        scratch.bounds[entry] = total
-        if tree.parent[root, node] == 0:
-            result *= total
-    return result
-
-
-@lean
-def _raised_levels(
-    slot: int,
-    s: int,
-    ts: int,
-    lowest: int,
-    rings: Rings,
-    slots: Slots,
-    sizes: Int64s,
-    points: Int64s,
-    n_points: int,
-) -> int:
-    """Collect the slack levels above ``lowest`` of a slot's tuples; drop those out of the game."""
-    table, cells = rings
-    at = slots.lists[slot, s, RAISER]
-    if at == NONE:
-        return n_points
-    column = slots.table[slot, LINK] + OLDER_RAISER
-    offset, mask = table[s, OFFSET], table[s, MASK]
-    kept = NONE
-    while at >= table[s, FIRST]:
-        cell = offset + (at & mask)
-        older = cells[cell, column]
-        if cells[cell, BASE] >= ts and cells[cell, TS] >= ts - sizes[s]:
-            if kept == NONE:
-                slots.lists[slot, s, RAISER] = at
-            else:
-                cells[kept, column] = at
-            kept = cell
-            level = slack_bin(cells[cell, BASE], ts)
-            if level > lowest:
-                points[n_points] = level
-                n_points += 1
-        at = older
-    # Trigger times only grow: what was passed over can never raise a slack again, and what is
-    # older than the first position kept has been forgotten.
-    if kept == NONE:
-        slots.lists[slot, s, RAISER] = NONE
-    else:
-        cells[kept, column] = NONE
-    return n_points
-
-
-@lean
-def _sum_products_by_level(
-    root: int,
-    n_entries: int,
-    ts: int,
-    levels: Int64s,
-    with_slack: bool,
-    rings: Rings,
-    lists: Int64s,
-    sizes: Int64s,
-    tree: TreeArrays,
-    scratch: Scratch,
-) -> None:
-    """For each level, the results whose members all lie at or below it."""
-    table, cells = rings
-    n = len(levels)
-    sums = scratch.sums
-    product = scratch.product[:n]
-    for entry in range(n_entries - 1, -1, -1):
-        node = scratch.node[entry]
-        slot = scratch.slot[entry]
-        s = tree.stream[root, node]
-        link = LINKS + LINK_WIDTH * tree.key_set[root, node]
-        offset, mask = table[s, OFFSET], table[s, MASK]
-        expire(table, cells, lists, slot, s, link, ts - sizes[s])
-        begin = entry * n
-        varies = False
-        if tree.n_children[root, node] == 0:
-            same = lists[slot, s, N_LIVE]
-            at = lists[slot, s, RAISER] if with_slack else NONE
-            if at != NONE:
-                varies = True
-                sums[begin : begin + n] = 0
-            while at != NONE:
-                raiser = offset + (at & mask)
-                level = slack_bin(cells[raiser, BASE], ts)
-                for k in range(n):
-                    sums[begin + k] -= level > levels[k]
-                at = cells[raiser, link + OLDER_RAISER]
-        else:
-            # Most members lie at the lowest level with all they lead to: they count for every
-            # level alike, and one number does.
-            same = 0
-            at = lists[slot, s, LIVE]
-            while at != NONE:
-                member = offset + (at & mask)
-                at = cells[member, link + AFTER]
-                level = slack_bin(cells[member, BASE], ts) if with_slack else 0
-                common = 1
-                member_varies = level > levels[0]
-                for i in range(tree.n_children[root, node]):
-                    child = tree.children[root, node, i]
-                    below = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
-                    other = scratch.entry_of[below, tree.stream[root, child]]
-                    member_varies |= scratch.varies[other]
-                    common *= sums[other * n]
-                if not member_varies:
-                    same += common
-                    continue
-                if not varies:
-                    varies = True
-                    sums[begin : begin + n] = 0
-                for k in range(n):
-                    product[k] = level <= levels[k]
-                _times_children(root, node, member, product, sums, cells, tree, scratch)
-                for k in range(n):
-                    sums[begin + k] += product[k]
-        scratch.varies[entry] = varies
-        if varies:
-            for k in range(n):
-                sums[begin + k] += same
-        else:
-            sums[begin : begin + n] = same
-    _product_at_root(root, n_entries, n, tree, scratch)
-
-
-@lean
-def _times_children(
-    root: int,
-    node: int,
-    member: int,
-    product: Int64s,
-    sums: Int64s,
-    cells: Int64s,
-    tree: TreeArrays,
-    scratch: Scratch,
-) -> None:
-    n = len(product)
-    for i in range(tree.n_children[root, node]):
-        child = tree.children[root, node, i]
-        slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
-        begin = n * scratch.entry_of[slot, tree.stream[root, child]]
-        for k in range(n):
-            product[k] *= sums[begin + k]
-
-
-@lean
-def _product_at_root(root: int, n_entries: int, n: int, tree: TreeArrays, scratch: Scratch) -> None:
-    scratch.result[:n] = 1
-    for entry in range(n_entries):
-        if tree.parent[root, scratch.node[entry]] == 0:
-            for k in range(n):
-                scratch.result[k] *= scratch.sums[entry * n + k]
 
 
 @lean
@@ -542,7 +237,7 @@ def _count_lost(
     lists = slots.lists
     ts = cells[cell, TS]
     youngest = min(now, ts + sizes[root])
-    n_entries = _visit(root, cell, ts, youngest, rings, lists, sizes, tree, scratch)
+    n_entries = visit(root, cell, ts, youngest, rings, lists, sizes, tree, scratch)
     if n_entries == 0:
         return n_lost
     n_cross = 1.0
@@ -551,7 +246,7 @@ def _count_lost(
             n_cross *= table[s, END] - table[s, FIRST]
     if (
         n_cross > MOST
-        and _bound(root, n_entries, ts, youngest, rings, lists, sizes, tree, scratch) > MOST
+        and most_results(root, n_entries, ts, youngest, rings, lists, sizes, tree, scratch) > MOST
     ):
         tally.n_join[i] = TOO_MANY
         return n_lost
@@ -570,13 +265,13 @@ def _count_lost(
                 n_points += 1
             at = cells[member, link + BEFORE]
     if n_points > 1:
-        n_points = _sort_distinct(scratch.points, n_points)
+        n_points = sort_distinct(scratch.points, n_points)
     sums = scratch.result
     width = min(VECTOR, len(scratch.sums) // (2 * n_entries))
     for begin in range(0, n_points, width):
         block = scratch.points[begin : min(n_points, begin + width)]
         n = len(block)
-        _sum_products_by_time(root, n_entries, ts, now, block, rings, lists, sizes, tree, scratch)
+        sum_products_by_time(root, n_entries, ts, now, block, rings, lists, sizes, tree, scratch)
         for k in range(n):
             # At the late tuple's own time every result is new: it is itself at that time.
             lost = sums[k] if begin + k == 0 else sums[k] - sums[n + k]
@@ -588,99 +283,3 @@ def _count_lost(
                 if with_slack:
                     tally.slack[1, slack_bin(base, block[k])] += lost
     return n_lost
-
-
-@lean
-def _sum_products_by_time(
-    root: int,
-    n_entries: int,
-    ts: int,
-    now: int,
-    times: Int64s,
-    rings: Rings,
-    lists: Int64s,
-    sizes: Int64s,
-    tree: TreeArrays,
-    scratch: Scratch,
-) -> None:
-    """For each result time ``t``, the results within ``[t - W, t]``, then within ``[t - W, t)``."""
-    table, cells = rings
-    n = len(times)
-    width = 2 * n
-    sums = scratch.sums
-    product = scratch.product[:width]
-    for entry in range(n_entries - 1, -1, -1):
-        node = scratch.node[entry]
-        slot = scratch.slot[entry]
-        s = tree.stream[root, node]
-        link = LINKS + LINK_WIDTH * tree.key_set[root, node]
-        own = sums[entry * width : (entry + 1) * width]
-        if tree.n_children[root, node] == 0:
-            _live_at(slot, s, link, now, times, table, cells, lists, sizes[s], own)
-            continue
-        own[:] = 0
-        at = lists[slot, s, TAIL]
-        while at != NONE:
-            member = table[s, OFFSET] + (at & table[s, MASK])
-            member_ts = cells[member, TS]
-            if member_ts < ts - sizes[s]:
-                break
-            at = cells[member, link + BEFORE]
-            if member_ts > times[n - 1]:
-                continue
-            for k in range(n):
-                within = times[k] <= member_ts + sizes[s]
-                product[k] = within and member_ts <= times[k]
-                product[n + k] = within and member_ts < times[k]
-            _times_children(root, node, member, product, sums, cells, tree, scratch)
-            for k in range(width):
-                own[k] += product[k]
-    _product_at_root(root, n_entries, width, tree, scratch)
-
-
-@lean
-def _live_at(
-    slot: int,
-    s: int,
-    link: int,
-    now: int,
-    times: Int64s,
-    table: Int64s,
-    cells: Int64s,
-    lists: Int64s,
-    size: int,
-    counts: Int64s,
-) -> None:
-    """Tuples of a slot within ``[t - W, t]`` (first half) and ``[t - W, t)`` (second half).
-
-    Instead of walking the window, start from the number of live tuples: those younger than ``t``
-    are too many, and those that have left the window since are missing.
-    """
-    n = len(times)
-    offset, mask = table[s, OFFSET], table[s, MASK]
-    expire(table, cells, lists, slot, s, link, now - size)
-    counts[:] = lists[slot, s, N_LIVE]
-    at = lists[slot, s, TAIL]
-    while at != NONE:
-        member = offset + (at & mask)
-        ts = cells[member, TS]
-        if ts < times[0]:
-            break
-        for k in range(n):
-            counts[k] -= ts > times[k]
-            counts[n + k] -= ts >= times[k]
-        at = cells[member, link + BEFORE]
-    at = lists[slot, s, LIVE]
-    if at == NONE:
-        at = lists[slot, s, TAIL]
-    else:
-        at = cells[offset + (at & mask), link + BEFORE]
-    while at != NONE:
-        member = offset + (at & mask)
-        ts = cells[member, TS]
-        if ts < times[0] - size:
-            break
-        for k in range(n):
-            counts[k] += ts >= times[k] - size
-            counts[n + k] += ts >= times[k] - size
-        at = cells[member, link + BEFORE]

@@ -15,7 +15,7 @@ import numpy as np
 
 from recalljoin.engine.chains import admit
 from recalljoin.engine.conditions import NO_CODE, Condition, Level, make_level
-from recalljoin.engine.counting import Tally, count_sequence, new_scratch
+from recalljoin.engine.counting import Tally, count_sequence
 from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
@@ -28,6 +28,7 @@ from recalljoin.engine.probe import (
 )
 from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
 from recalljoin.engine.slack_bins import N_BINS
+from recalljoin.engine.tree_visits import new_scratch
 from recalljoin.engine.windows import Windows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain
-from recalljoin.engine.counting import VECTOR
+from recalljoin.engine.tree_visits import VECTOR
 from recalljoin.errors import TooManyResults
 from tests.unit.engine.inputs import bound, rows_of, run
 
