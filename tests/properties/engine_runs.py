@@ -138,8 +138,6 @@ class Account:
 
     events: list[Event] = field(default_factory=list)
     clocks: list[Clocks] = field(default_factory=list)
-    delays: list[int] = field(default_factory=list)
-    """Of all tuples, in the order the engine is given them."""
     lost: Counter[int] = field(default_factory=Counter)
     """Lost results by timestamp."""
     slack: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -297,7 +295,6 @@ class EngineRun:
         for fate, bins in zip(("produced", "lost"), step.slack, strict=True):
             for at in np.nonzero(bins)[0].tolist():
                 self.told.slack[fate, at] += int(bins[at])
-        self.told.delays += step.arrived_delay.tolist()
         pipeline = self.pipeline
         assert (step.join_time, step.base_time) == (pipeline.join_time, pipeline.base_time)
         self.told.clocks.append(

@@ -145,13 +145,6 @@ def entry_of(entries: Int64s, keys: Int64s, key_set: int) -> int:
     return int(at) if entries[at, _USED] != 0 else NONE
 
 
-@inlined
-def youngest_of(entries: Int64s, keys: Int64s, key_set: int, column: int) -> int:
-    """The youngest tuple with the key ``keys[0, 0]``, of the stream whose column it is."""
-    at = entry_of(entries, keys, key_set)
-    return int(entries[at, column]) if at != NONE else NONE
-
-
 @compiled
 def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     sequence: Sequence,

@@ -156,7 +156,7 @@ class Pipeline:
         in_effect = None
         if self.settings.slack:
             in_effect = self._in_effect(released, annotations, slack)
-        step = yield from self._join(released, new.delay, in_effect)
+        step = yield from self._join(released, in_effect)
         return step
 
     def push_ticks(
@@ -205,7 +205,7 @@ class Pipeline:
             released = self.tuples.flush()
             # No slack is in effect at the end of the input, where all leave together.
             in_effect = np.zeros(len(released.id), dtype=np.int64)
-            step = yield from self._join(released, np.empty(0, dtype=np.int64), in_effect)
+            step = yield from self._join(released, in_effect)
         else:
             nothing = Arrivals(
                 tuple(p.to_table().slice(0, 0) for p in self.payloads), *_no_arrivals()
@@ -232,7 +232,7 @@ class Pipeline:
             watermarks=advance.watermarks,
         )
         self.pending = self.pending.extended(new)
-        step = yield from self._join(released, delay)
+        step = yield from self._join(released)
         return step
 
     def _in_effect(self, released: Released, annotations: Annotations, k: Int64s) -> Int64s:
@@ -282,7 +282,7 @@ class Pipeline:
         return Pending(arrivals.stream, arrivals.ts, row, unknown, unknown, joinable, codes, values)
 
     def _join(
-        self, released: Released, arrived_delay: Int64s, in_effect: Int64s | None = None
+        self, released: Released, in_effect: Int64s | None = None
     ) -> Generator[pa.RecordBatch, None, Step]:
         part = self.pending.taken(released.id)
         lost_base = part.base
@@ -300,7 +300,7 @@ class Pipeline:
         step = Step(
             part.stream, part.ts, part.row, part.delay, part.base, released.now, released.late,
             received.n_join, received.n_cross, received.beyond, received.lost_ts, received.lost_n,
-            self.operator.take_slack(), arrived_delay, self.join_time, self.base_time,
+            self.operator.take_slack(), self.join_time, self.base_time,
             self.remembered.counted_since(self.join_time),
         )  # fmt: skip
         self._clean_up()

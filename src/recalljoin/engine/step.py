@@ -41,8 +41,6 @@ class Step:
     lost_n: Int64s
     slack: Int64s
     """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
-    arrived_delay: Int64s
-    """Delays of the tuples that arrived in this step, in order of arrival."""
     join_time: int
     """How far the join has come: its largest timestamp, or the watermark in tick mode."""
     base_time: int

@@ -226,7 +226,6 @@ class CellReplay(TickReplay):
             lost_ts=_joined([step.lost_ts for step in steps]),
             lost_n=_joined([step.lost_n for step in steps]),
             slack=slack,
-            arrived_delay=_joined([step.arrived_delay for step in steps]),
             join_time=steps[0].join_time,
             base_time=steps[0].base_time,
             counted_since=steps[0].counted_since,

@@ -166,11 +166,6 @@ class Profile:
         return int(self.late.sum())
 
     @property
-    def n_held_back(self) -> int:
-        """By how many the buffered tuples have become more; over all time, how many there are."""
-        return self.n_arrived - self.n_late - int(self.in_order.sum())
-
-    @property
     def n_produced(self) -> int:
         """Results produced."""
         return int(self.n_join.sum())

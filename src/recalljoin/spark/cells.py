@@ -149,14 +149,6 @@ class Grid:
         rows, cells = np.repeat(rows, len(offsets)), np.repeat(cells, len(offsets))
         return rows, cells + np.tile(offsets, len(cells) // len(offsets))
 
-    def owners_of(
-        self, query: BoundQuery, s: int, table: pa.Table, ts: Cells, hot: Hot = NOT_HOT
-    ) -> Cells:
-        """The cell in which each of a stream's tuples is counted, of those with a copy."""
-        rows, cells = self.copies_of(query, s, table, ts, hot)
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        return cells[first]
-
     def _hot_shares(self, d: int) -> dict[int, int]:
         """How the coordinates of a dimension are divided over the streams that have a hot key."""
         members = sorted(self.dimensions[d].streams)

@@ -74,7 +74,6 @@ def test_a_step_tells_of_every_tuple_in_join_order() -> None:
     assert step.n_cross.tolist() == [0, 1, 1, 0, 1]
     assert (step.n_produced, step.n_lost, step.n_late) == (3, 1, 1)
     assert (step.lost_ts.tolist(), step.lost_n.tolist()) == ([5], [1])
-    assert step.arrived_delay.tolist() == [0, 0, 0, 0, 4, 0]
     assert (step.join_time, step.base_time) == (11, 11)
     assert rest.ts.tolist() == [12]
     # s2:12 meets s1 at 3, 5, 9 and 11: the late one is in its window.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recalljoin.engine.chains import youngest_of
+from recalljoin.engine.chains import entry_of
 from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.rings import (
@@ -13,6 +13,7 @@ from recalljoin.engine.rings import (
     LINKS,
     MASK,
     N_WINDOW,
+    NONE,
     OFFSET,
     TS,
     Sequence,
@@ -171,7 +172,10 @@ def test_the_number_of_tuples_in_a_window_counts_late_ones_while_they_are_in_sco
 def chain(of: Windows, s: int, key: int) -> list[int]:
     """Timestamps along a stream's chain, from the youngest on."""
     keys = np.array([[[key]]])
-    at = youngest_of(of.chains.entries, keys, 0, int(of.chains.tails[0]) + s)
+    entry = entry_of(of.chains.entries, keys, 0)
+    if entry == NONE:
+        return []
+    at = of.chains.entries[entry, of.chains.tails[0] + s]
     row = of.rings.table[s]
     found = []
     while at >= row[FIRST]:

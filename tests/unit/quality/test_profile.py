@@ -49,7 +49,6 @@ def hand_made_step() -> tuple[Step, Arrived]:
         lost_ts=np.array([95, 90, 95]),
         lost_n=np.array([1, 2, 1]),
         slack=np.array([[1, 4], [0, 4]]),
-        arrived_delay=np.array([0, 12, 30]),
         join_time=110,
         base_time=105,
         counted_since=60,
@@ -94,7 +93,7 @@ def test_a_step_by_hand() -> None:
     assert np.argwhere(profile.beyond_slack).tolist() == [[1, 1 + 80]]
     assert (profile.tick_span, profile.counted_since) == (7, 60)
     assert (profile.join_time, profile.base_time) == (110, 105)
-    assert (profile.n_arrived, profile.n_late, profile.n_held_back) == (3, 2, -1)
+    assert (profile.n_arrived, profile.n_late) == (3, 2)
     assert (profile.n_produced, profile.n_lost, profile.n_beyond) == (5, 4, 1)
 
 
