@@ -55,40 +55,12 @@ class DictStore:
         return DictStore(self.meta, dict(self.chunks))
 
 
-class LocalJoin:
-    """A join over several cells, batch by batch."""
+class Cells:
+    """The cells of a plan, batch by batch."""
 
-    def __init__(
-        self,
-        query: BoundQuery,
-        n_cells: int,
-        folder: Path,
-        *,
-        settings: EngineSettings = TICKS,
-        idle_after: int | None = None,
-        identity: str = '{"query": "the same"}',
-        named_hot: Hot = NOT_HOT,
-        policy: PolicyPlan | None = None,
-        ahead: AheadRule | None = None,
-    ) -> None:
-        grid = make_grid(query, n_cells)
-        self.plan = CellPlan(
-            query=query,
-            layout=Layout(grid, 1),
-            settings=replace(settings, folded=True),
-            identity=identity,
-            log=ControlLog(str(folder)),
-            period=100,
-            granularity=1,
-            bucket=1,
-            idle_after=idle_after,
-            late_rows=True,
-            named_hot=named_hot,
-            policy=policy,
-            ahead=ahead,
-            horizon=None if policy is None else HorizonPlan(policy.settings),
-        )
-        self.stores = [DictStore() for _ in range(grid.n_cells)]
+    def __init__(self, plan: CellPlan) -> None:
+        self.plan = plan
+        self.stores = [DictStore() for _ in range(plan.grid.n_cells)]
         self.n_batches = 0
 
     def batch(
@@ -139,3 +111,39 @@ class LocalJoin:
                     break
         self.n_batches += 1
         return results, merged(reports)
+
+
+class LocalJoin(Cells):
+    """A join over several cells, with a plan made for tests of cells."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        n_cells: int,
+        folder: Path,
+        *,
+        settings: EngineSettings = TICKS,
+        idle_after: int | None = None,
+        identity: str = '{"query": "the same"}',
+        named_hot: Hot = NOT_HOT,
+        policy: PolicyPlan | None = None,
+        ahead: AheadRule | None = None,
+    ) -> None:
+        grid = make_grid(query, n_cells)
+        plan = CellPlan(
+            query=query,
+            layout=Layout(grid, 1),
+            settings=replace(settings, folded=True),
+            identity=identity,
+            log=ControlLog(str(folder)),
+            period=100,
+            granularity=1,
+            bucket=1,
+            idle_after=idle_after,
+            late_rows=True,
+            named_hot=named_hot,
+            policy=policy,
+            ahead=ahead,
+            horizon=None if policy is None else HorizonPlan(policy.settings),
+        )
+        super().__init__(plan)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ENOUGH_ARRIVALS = 100
 """Tuples it takes to say how late tuples are."""
+SHORTEST_PART = 1 / 16
+"""A delay that could be seen for a shorter part of the time counts as if it was this long."""
 
 
 class LatestDelays:
@@ -30,12 +32,17 @@ class LatestDelays:
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
         self._stretches: deque[tuple[int, int, int]] = deque()
+        self._first: int | None = None
+        self.span = 0
+        """Event time over which delays were seen: a larger one could not be."""
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
         if not profile.n_arrived:
             return
         clock = int(profile.ends.max())
+        self._first = clock if self._first is None else self._first
+        self.span = max(self.span, clock - self._first)
         self._stretches.append((clock, profile.n_arrived, profile.largest_delay))
         n_others = sum(n for _, n, _ in self._stretches) - self._stretches[0][1]
         while self._stretches[0][0] <= clock - self.horizon and n_others >= ENOUGH_ARRIVALS:
@@ -51,11 +58,13 @@ class LatestDelays:
 
     def snapshot(self) -> State:
         """Everything it remembers."""
-        return {"stretches": [list(stretch) for stretch in self._stretches]}
+        stretches = [list(stretch) for stretch in self._stretches]
+        return {"stretches": stretches, "first": self._first, "span": self.span}
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self._stretches = deque(tuple(stretch) for stretch in state["stretches"])
+        self._first, self.span = state["first"], state["span"]
 
 
 class DelayModel:
@@ -67,19 +76,30 @@ class DelayModel:
     not the last to be waited for, so this K is a careful one. It is known as soon as tuples have
     arrived, when results say little yet.
 
+    At first, long delays cannot have been seen. A delay of a minute takes a minute to be seen at
+    all, and counts for more the shorter the time in which it could be. A K is trusted when delays
+    were looked at for twice as long.
+
     Parameters
     ----------
     recall
-        Γ.
+        Γ. Half of what may be missing is left out, as not every period is like the average.
     """
 
     def __init__(self, recall: float) -> None:
-        self.recall = recall
+        self.recall = 1 - (1 - recall) / 2
         self._delays: Float64s | None = None
         self._granularity = 1
         self._first: int | None = None
         self.clock_span = 0
         """Event time over which delays were seen: none can be larger than that yet."""
+        self.k: int | None = None
+        """The smallest such K, in steps of the profiles' granularity; None before tuples came."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether delays were looked at for too short a time to trust this K."""
+        return self.k is not None and self.k > self.clock_span // 2
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -95,15 +115,14 @@ class DelayModel:
         if missing > 0:
             self._delays = np.pad(self._delays, ((0, 0), (0, missing)))
         self._delays[:, : delays.shape[1]] += delays
+        self.k = self._smallest(self._delays)
 
-    @property
-    def k(self) -> int | None:
-        """The smallest such K, in steps of the profiles' granularity; None before tuples came."""
-        if self._delays is None:
+    def _smallest(self, delays: Float64s) -> int | None:
+        if (delays.sum(axis=1) < ENOUGH_ARRIVALS).any():
             return None
-        until = self._delays.cumsum(axis=1)
-        if (until[:, -1] < ENOUGH_ARRIVALS).any():
-            return None
+        # Of the time delays were seen in, the part in which one of this length could be.
+        could_be = 1 - np.arange(delays.shape[1]) * self._granularity / max(1, self.clock_span)
+        until = (delays / np.maximum(could_be, SHORTEST_PART)).cumsum(axis=1)
         in_time = (until / until[:, -1:]).prod(axis=0)
         return int(np.argmax(in_time >= self.recall - 1e-12)) * self._granularity
 
@@ -122,3 +141,4 @@ class DelayModel:
         self._delays = np.array(state["delays"]) if state["delays"] else None
         self._granularity = state["granularity"]
         self._first, self.clock_span = state["first"], state["span"]
+        self.k = None if self._delays is None else self._smallest(self._delays)

@@ -4,6 +4,18 @@ A result is known of, produced or lost, once its last member has arrived. That i
 time has gone beyond its own time by the slack it requires. So of results of some age, those that
 require less slack than that are known, and the histogram of required slack says what share of
 all that is.
+
+Where tuples arrive in ticks, results come to light at the end of a tick, and all of some time have
+the same age then. What is missing at this age is what ticks find at this age, at this age and one
+tick, and so on:
+
+    results found, by slack     | . .
+                                |  .   .
+                                |_____._____.____________.___
+    missing at age a                a     a + T      a + 2 T
+
+Where ticks are short, that is everything found beyond a. Where they are long, most results come
+with the tick they belong to, and only those near its end may be missing, but then many of them.
 """
 
 from __future__ import annotations
@@ -23,6 +35,10 @@ if TYPE_CHECKING:
 SHORTEST = 1 / 16
 """A bin that could be found for a shorter part of the time than this counts as if it was this long:
 from so little, no rate can be told."""
+_TICKS = 4
+"""Ticks of which it matters at what age they find results."""
+_PART = 1 / 16
+"""Results of one age are those within this part of a tick."""
 
 
 class Shown:
@@ -45,6 +61,7 @@ class Shown:
         self._exposure = np.zeros(N_BINS)
         # Found since the base time last moved: they count when it moves on, and time has passed.
         self._waiting = np.zeros(N_BINS)
+        self._n_ticks = 0.0
         self._base = self._first = NEVER
 
     def observe(self, profile: Profile) -> None:
@@ -64,6 +81,8 @@ class Shown:
         left = 0.5 ** (advance / self.memory)
         self._results *= left
         self._exposure *= left
+        self._n_ticks *= left
+        self._n_ticks += advance / max(1, profile.tick_span)
         self._results += self._waiting
         self._waiting[:] = 0
         # Losses are counted of results from here on, as far as there were any. One that requires
@@ -78,8 +97,14 @@ class Shown:
         exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
         until = np.cumsum(self._results / np.maximum(exposure, 1))
         # Results of a bin are all known at the age that would be slack enough for each.
-        places = np.searchsorted(ENOUGH, np.maximum(age, 0), side="right") - 1
+        until /= until[-1]
+        tick = self._exposure[0] / self._n_ticks
+        part = max(1.0, _PART * tick)
+        missing = 1 - np.interp(age + _TICKS * tick, ENOUGH, until)
+        for n in range(_TICKS):
+            begin = age + n * tick
+            found = np.interp(begin + part, ENOUGH, until) - np.interp(begin, ENOUGH, until)
+            missing += tick / part * found
         # What was never seen may still be: no share is taken for nothing.
-        smallest = until[-1] / (1 + self._results.sum())
-        share: Float64s = np.maximum(until[places], smallest) / until[-1]
+        share: Float64s = np.maximum(1 - missing, 1 / (1 + self._results.sum()))
         return share

@@ -49,6 +49,8 @@ FIRST = SLOTS_PER_PERIOD // 12
 """Slots of event time after which delays say how long to wait."""
 LEARNED = 3 * SLOTS_PER_PERIOD // 2
 """Periods that must have been looked at, one after every slot, before they alone decide."""
+LEARNED_TICKS = 6
+"""Ticks in which they must have ended: where ticks are long, each tells of delays only once."""
 SURGE, SURGING = 1.5, 3
 """A surge: stretches in a row that need so many times the largest need known, and how many. When
 fewer do, it is a burst, and over before K could follow it."""
@@ -104,6 +106,7 @@ class RequiredSlack:
         self.latest_delays = LatestDelays(settings.period // 6)
         self.unseen = UnseenLosses(settings.period)
         self.feedback = Feedback(settings.recall, settings.period)
+        self._learned_k = 0
         self._follows_until = NEVER
         self._usual_before: int | None = None
         self._forecast: Forecast | None = None
@@ -141,7 +144,13 @@ class RequiredSlack:
         self._forecast = self.slack.forecast() or self._forecast
         chosen = self._choose()
         if chosen is not None:
-            self.k = self._rounded(self.feedback.corrected(chosen))
+            k = self.feedback.corrected(chosen)
+            # The largest delay seen so far says little while hardly any could be seen.
+            if self.delays.is_short:
+                k = max(k, self.settings.first_wait)
+            if self.feedback.latest_delays.span < self._learned_k:
+                k = max(k, chosen)
+            self.k = self._rounded(k)
         return self.k
 
     def _rounded(self, k: int) -> int:
@@ -151,7 +160,9 @@ class RequiredSlack:
 
     @property
     def _is_learned(self) -> bool:
-        return self.periods.n_known >= LEARNED
+        n_settled = self.periods.n_known - self._n_growing
+        n_wanted = max(LEARNED, LEARNED_TICKS * self.spans.usual // self.slack.width)
+        return n_settled >= n_wanted and not self.delays.is_short
 
     @property
     def _follows(self) -> bool:
@@ -161,7 +172,9 @@ class RequiredSlack:
         needs = self.stretches.known
         if not len(needs):
             # No stretch is known yet; delays are, as soon as some time has passed.
-            return self.delays.k if self.delays.clock_span >= self.slack.width * FIRST else None
+            if self.delays.clock_span < self.slack.width * FIRST:
+                return None
+            return self._until_known if self.delays.is_short else self.delays.k
         usual = self._usual(needs)
         latest = self.stretches.latest(SLOTS_PER_PERIOD)
         if self._has_changed(latest, usual):
@@ -204,24 +217,43 @@ class RequiredSlack:
         decisive, ordinary = enough_for(periods, PERIODS), enough_for(periods, 0.5)
         return max(usual, decisive + round(SPREAD * (decisive - ordinary)))
 
+    @property
+    def _until_known(self) -> int:
+        """K until delays were seen for long enough: as asked for, or what keeps everything back."""
+        is_asked = self.settings.initial_wait is not None
+        return self.settings.first_wait if is_asked else self.delays.clock_span
+
     def _careful(self, usual: int, periods: Int64s) -> int:
         """K while little is known: no more than delays ask for, no less than a period needed."""
         by_delays = self.delays.k
         if by_delays is None:
             return usual
-        return max(min(usual, by_delays), int(periods.max(initial=0)))
+        if self.delays.is_short:
+            return max(usual, self._until_known)
+        settled = periods[: max(0, len(periods) - self._n_growing)]
+        if not len(settled):
+            return by_delays
+        return max(min(usual, by_delays), int(settled.max()))
 
-    def _settled(self, needs: Int64s) -> Int64s:
-        """Needs without the newest ones that may still grow, unless hardly any others are known.
+    @property
+    def _n_growing(self) -> int:
+        """How many of the newest needs may still grow.
 
         When results are produced, nothing is known yet of those that need more than K: they come
-        to light with their late members.
+        to light with their late members, which is a tick later at the earliest.
         """
         largest = self.feedback.latest_delays.largest
         if largest is None:
-            return needs
-        n = max(0, largest - self.k) // self.slack.width
-        return needs[: len(needs) - n] if len(needs) - n >= STRETCH else needs
+            return 0
+        return (max(0, largest - self.k) + self.spans.usual) // self.slack.width
+
+    def _settled(self, needs: Int64s) -> Int64s:
+        """Needs without those that may still grow, if a period's worth of them is left then.
+
+        Less says little, as disorder may come and go with every batch.
+        """
+        n = len(needs) - self._n_growing
+        return needs[:n] if n >= SLOTS_PER_PERIOD else needs
 
     def _has_changed(self, latest: Int64s, usual: int) -> bool:
         """Whether a whole period of stretches lies on one side of what is usual."""
@@ -270,12 +302,13 @@ class RequiredSlack:
         for needs, known in ((self.stretches, "stretches"), (self.periods, "periods")):
             before = [*earlier[known]["settled"], *earlier[known]["open"]]
             needs.learn(np.array([need for need in before if need >= 0], dtype=np.int64))
-        self.k = self._rounded(earlier["k"])
+        self.k = self._learned_k = self._rounded(earlier["k"])
 
     def snapshot(self) -> State:
         """Everything it remembers."""
         return {
             "k": self.k,
+            "learned_k": self._learned_k,
             "follows_until": self._follows_until,
             "usual_before": self._usual_before,
             "slack": self.slack.snapshot(),
@@ -291,6 +324,7 @@ class RequiredSlack:
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.k, self._follows_until = state["k"], state["follows_until"]
+        self._learned_k = state["learned_k"]
         self._usual_before = state["usual_before"]
         self.slack.restore(state["slack"])
         self.stretches.restore(state["stretches"])

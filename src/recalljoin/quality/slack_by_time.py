@@ -71,6 +71,8 @@ class SlackByTime:
         self._results = np.zeros((n_slots, BLOCK))
         # [the same, block of bins]: their sums, so that nobody need look at every bin.
         self._blocks = np.zeros((n_slots, 1))
+        # Slots with results whose slack means nothing: their losses alone would ask for too much.
+        self._left_out = np.zeros(n_slots, dtype=np.bool_)
         self._newest = NEVER
 
     @property
@@ -91,7 +93,8 @@ class SlackByTime:
         unseen
             Losses that nobody could count, by required slack, as estimated.
         tells_delays
-            Whether the slack of the results produced means anything; if not, they are left out.
+            Whether the slack of the results produced means anything; if not, their slots are left
+            out, with the losses found there later.
         """
         produced, lost = profile.slack
         if unseen is not None:
@@ -108,7 +111,11 @@ class SlackByTime:
         self._widen(max(len(produced), len(lost)))
         if tells_delays:
             self._add_produced(produced, slots, profile.produced.counts)
+        else:
+            self._left_out[np.maximum(slots, self.oldest) % self.n_slots] = True
         self._add_lost(lost, profile.base_time, profile.tick_span)
+        self._results[self._left_out] = 0
+        self._blocks[self._left_out] = 0
         if FOREVER > profile.join_time > NEVER:
             self.last = max(self.last, (profile.join_time + 1) // self.width - 1)
 
@@ -118,6 +125,7 @@ class SlackByTime:
             reused = np.arange(slot - passed + 1, slot + 1) % self.n_slots
             self._results[reused] = 0
             self._blocks[reused] = 0
+            self._left_out[reused] = False
             self._newest = slot
 
     def _widen(self, n_bins: int) -> None:
@@ -195,6 +203,7 @@ class SlackByTime:
             "slots": slots.tolist(),
             "bins": bins.tolist(),
             "results": self._results[slots, bins].tolist(),
+            "left_out": np.flatnonzero(self._left_out).tolist(),
         }
 
     def restore(self, state: State) -> None:
@@ -205,6 +214,8 @@ class SlackByTime:
         self._widen(1 + max(state["bins"], default=0))
         self._results[state["slots"], state["bins"]] = state["results"]
         self._sum_up(np.arange(self.n_slots))
+        self._left_out[:] = False
+        self._left_out[state["left_out"]] = True
 
 
 def _sum_of(one: Int64s, other: Float64s) -> Float64s:

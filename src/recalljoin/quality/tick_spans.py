@@ -43,6 +43,11 @@ class TickSpans:
         self._usual: deque[int] = deque(maxlen=REMEMBERED)
         self._long: deque[int] = deque(maxlen=ACCEPTED)
 
+    @property
+    def usual(self) -> int:
+        """Event time that a tick covers usually; 0 where tuples arrive one by one."""
+        return int(median(self._usual)) if self._usual else 0
+
     def tell_delays(self, profile: Profile) -> bool:
         """Whether something can be learnt from the delays of a stretch of time; asked once each."""
         span = profile.tick_span
@@ -52,7 +57,7 @@ class TickSpans:
             # Whether the first ticks were usual or a backlog shows when there are some.
             self._usual.append(span)
             return span <= self.longest_at_first
-        if span <= LONG * median(self._usual):
+        if span <= LONG * self.usual:
             self._usual.append(span)
             self._long.clear()
             return True
