@@ -79,6 +79,17 @@ def test_results_of_a_backlog_are_left_out_and_its_losses_are_not() -> None:
     assert made.within(0, 1)[-1] == 103
 
 
+def test_losses_found_later_among_the_results_of_a_backlog_are_left_out_with_them() -> None:
+    made, other = by_time(), by_time()
+    made.observe(interval([100], join_time=99))
+    made.observe(interval([50], join_time=199, tick_span=100), tells_delays=False)
+    other.restore(made.snapshot())
+    for each in (made, other):
+        each.observe(interval([0], [0, 3], join_time=199, base_time=199))
+        assert each.within(0, 1)[-1] == 100
+        assert each.needs(1, range(2), recall=0.9).tolist() == [0, -1]
+
+
 def test_losses_that_nobody_could_count_are_added_as_estimated() -> None:
     made = by_time()
     made.observe(interval([100], join_time=99))
