@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from recalljoin.datasets import Dataset
     from recalljoin.engine import Arrivals
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
 
 

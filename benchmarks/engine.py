@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recalljoin.engine import Arrivals
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
 
 K = 300

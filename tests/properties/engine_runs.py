@@ -30,7 +30,7 @@ from recalljoin.engine import (
     restore,
     snapshot,
 )
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.query import BoundQuery, Query, Stream
 from tests.reference.conditions import KINDS, Condition
 from tests.reference.model import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, operator
 from recalljoin.engine.block_machine import BLOCK
-from recalljoin.engine.disorder import MAX_TIME
+from recalljoin.query.durations import MAX_TIME
 from tests.properties.engine_runs import Arrival, Script
 from tests.reference.conditions import KINDS, Condition
 from tests.reference.model import StreamTuple

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.query.durations import MAX_TIME
 from tests.effort import FEW, HALF
 from tests.properties.engine_runs import Script, bound_query, tables_of, through_engine
 from tests.properties.engine_scripts import scripts, within_range

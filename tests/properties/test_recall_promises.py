@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.engine import drain
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import Profile, RecallMeter, profile_of
 from recalljoin.quality.arrived import Arrived
 from recalljoin.quality.settled import SettledRecall

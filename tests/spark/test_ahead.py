@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recalljoin.engine import EngineSettings
 from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Query, Stream
 from recalljoin.spark.adaptation import PolicyPlan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.profile import Profile
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.report import Report

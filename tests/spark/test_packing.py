@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.query import BoundQuery, Query, Stream
 from recalljoin.spark.cells import Layout, make_grid
 from recalljoin.spark.delivery import deliver

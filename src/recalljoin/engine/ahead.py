@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.compiled import lean
-from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import NANOSECONDS_PER, in_unit, nanoseconds
+from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, in_unit, nanoseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery, DurationLike
 
 FAR_AHEAD = "time far ahead of its stream"

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from recalljoin.engine.ahead import FAR_AHEAD, far_ahead
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery, BoundStream
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -14,8 +14,7 @@ import numpy as np
 from recalljoin.engine.compiled import compiled
 
 if TYPE_CHECKING:
-    from recalljoin.engine.arrays import Float64s
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 BLOCK = 1024
 """Candidates per block: a few registers of this length fit the first-level cache."""

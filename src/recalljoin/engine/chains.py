@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, inlined, lean
-from recalljoin.engine.queues import Int64s, Queues, push
+from recalljoin.engine.queues import Queues, push
 from recalljoin.engine.rings import (
     BASE,
     CODES,
@@ -43,6 +43,7 @@ from recalljoin.engine.rings import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
 # Columns of an entry: 0 if it is free, else the key set and 1; then the codes of the key, then for

@@ -16,16 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
-from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.pipeline import Pipeline
-from recalljoin.engine.queues import Int64s, push_all, with_room
+from recalljoin.engine.queues import push_all, with_room
 from recalljoin.engine.rings import Sequence
+from recalljoin.engine.times import FOREVER, NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.pending import Pending
     from recalljoin.engine.progress import Progress
     from recalljoin.engine.settings import EngineSettings

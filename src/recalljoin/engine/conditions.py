@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from recalljoin.engine.arrays import Int64s
 from recalljoin.engine.block_machine import BLOCK, Code
 from recalljoin.engine.program import Program, both
-from recalljoin.engine.queues import Int64s
 
 if TYPE_CHECKING:
     from recalljoin.engine.plan import Plan

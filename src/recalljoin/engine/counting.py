@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import TreeArrays
-    from recalljoin.engine.queues import Int64s, Queues
+    from recalljoin.engine.queues import Queues
     from recalljoin.engine.rings import KeySets, Rings, Sequence
     from recalljoin.engine.slots import Slots
     from recalljoin.engine.tree_visits import Scratch

@@ -22,7 +22,6 @@ from recalljoin.engine.queues import (
     EMPTY,
     FRONT_ID,
     FRONT_TS,
-    Int64s,
     Queues,
     drop_front,
     empty_queues,
@@ -30,16 +29,12 @@ from recalljoin.engine.queues import (
     push,
     with_room,
 )
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NEVER = np.iinfo(np.int64).min
-"""Minus infinity: the value of every clock before anything has arrived."""
-FOREVER = np.iinfo(np.int64).max
-"""Plus infinity: the watermark after the end of input."""
-MAX_TIME = 2**61
-"""Largest absolute timestamp, window and slack: sums and differences of two stay in 64 bits."""
+    from recalljoin.engine.arrays import Int64s
 
 
 class Released(NamedTuple):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.operator import Results
     from recalljoin.engine.payload import Payload
-    from recalljoin.engine.queues import Int64s
     from recalljoin.query import BoundQuery
 
 BITS = 17

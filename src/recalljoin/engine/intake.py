@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from recalljoin.engine.arrays import Int64s
 from recalljoin.engine.conditions import Condition
 from recalljoin.engine.keys import KeyCodes
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.program import Leaves, Program, translate
-from recalljoin.engine.queues import Int64s
 from recalljoin.query import BoundQuery, Conjunct, columns, evaluate
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from recalljoin.engine.compiled import compiled, lean
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 _EMPTY = -1
 # Columns of Interned.entries.

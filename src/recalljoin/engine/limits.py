@@ -12,7 +12,7 @@ import numpy as np
 from recalljoin.errors import TooManyResults
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.rings import Sequence
     from recalljoin.query import BoundQuery
 

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine.arrays import Float64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.engine.plan import Plan
-    from recalljoin.engine.queues import Int64s
 
 STRETCH = 1 << 15
 """Tuples received at once: what is prepared for them is bounded by this, not by the input."""

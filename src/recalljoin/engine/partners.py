@@ -16,8 +16,8 @@ from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.rings import CODES, FIRST, LINKS, MASK, NONE, OFFSET, ORDER, TS
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.probe import Partials
-    from recalljoin.engine.queues import Int64s
     from recalljoin.engine.rings import KeySets, Rings
 
 ABREAST, BUFFERED = 16, 32

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -9,8 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.arrays import Float64s
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 
 class Pending(NamedTuple):

@@ -13,15 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
-from recalljoin.engine.disorder import (
-    FOREVER,
-    MAX_TIME,
-    NEVER,
-    Annotations,
-    Released,
-    TickDisorder,
-    TupleDisorder,
-)
+from recalljoin.engine.disorder import Annotations, Released, TickDisorder, TupleDisorder
 from recalljoin.engine.folding import Folded
 from recalljoin.engine.intake import Intake
 from recalljoin.engine.limits import check_counts
@@ -30,17 +22,20 @@ from recalljoin.engine.output import Output, ResultForm, put_out
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.pending import Pending
 from recalljoin.engine.progress import Advance, Progress, marks_of
-from recalljoin.engine.queues import Int64s, held_ids, renumber
+from recalljoin.engine.queues import held_ids, renumber
 from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
 from recalljoin.engine.settings import EngineSettings, check_duration
 from recalljoin.engine.step import Step
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 

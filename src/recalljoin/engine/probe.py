@@ -38,8 +38,7 @@ from recalljoin.engine.slack_bins import slack_bin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.arrays import Float64s
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 
 class Partials(NamedTuple):

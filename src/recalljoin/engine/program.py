@@ -50,7 +50,7 @@ from recalljoin.engine.block_machine import (
 from recalljoin.query.expressions import Call, Expression, Literal
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 EXACT = 2.0**53
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 
 class Advance(NamedTuple):

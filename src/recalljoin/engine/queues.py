@@ -10,14 +10,14 @@ compiled code cannot keep objects between calls.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recalljoin.engine.compiled import inlined, lean
 
-Int64s = NDArray[np.int64]
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
 
 # A tuple in a lane: its timestamp, and its number in order of arrival.
 TS, ID = range(2)

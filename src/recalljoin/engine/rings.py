@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, inlined
-from recalljoin.engine.queues import FRONT_TS, Int64s, Queues, drop_front
+from recalljoin.engine.queues import FRONT_TS, Queues, drop_front
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from recalljoin.engine.arrays import Int64s
 
 NONE = -1
 """No tuple, no slot."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import MAX_TIME
 
 
 @dataclass(frozen=True, kw_only=True)

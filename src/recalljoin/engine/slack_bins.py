@@ -18,7 +18,7 @@ import numpy as np
 from recalljoin.engine.compiled import inlined
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 EXACT = 256
 """Slacks below this, in units of time, have a bin of their own."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.compiled import compiled, inlined, lean
-from recalljoin.engine.queues import Int64s, Queues, push
+from recalljoin.engine.queues import Queues, push
 from recalljoin.engine.rings import (
     BASE,
     CODES,
@@ -37,6 +37,7 @@ from recalljoin.engine.rings import (
 )
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
 # Columns of a tuple's link: the slot, the neighbours in the slot's list, the next older tuple

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recalljoin.engine.arrays import Float64s
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from recalljoin.engine.slots import (
 )
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import TreeArrays
-    from recalljoin.engine.queues import Int64s
     from recalljoin.engine.rings import Rings
     from recalljoin.engine.slots import Slots
     from recalljoin.engine.tree_visits import Scratch

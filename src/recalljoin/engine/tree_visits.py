@@ -17,8 +17,8 @@ from recalljoin.engine.slots import BEFORE, LINK_WIDTH, SLOT, TAIL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import TreeArrays
-    from recalljoin.engine.queues import Int64s
     from recalljoin.engine.rings import Rings
 
 VECTOR = 128

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.chains import admit, empty_chains, forget_chained, roomy_chains
-from recalljoin.engine.disorder import NEVER
-from recalljoin.engine.queues import Int64s, empty_queues, with_room
+from recalljoin.engine.queues import empty_queues, with_room
 from recalljoin.engine.rings import (
     CODES,
     END,
@@ -40,10 +39,12 @@ from recalljoin.engine.slots import (
     remember,
     roomy_slots,
 )
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
 _LINE = 8

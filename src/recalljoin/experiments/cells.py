@@ -26,7 +26,7 @@ from recalljoin.quality.replay import TickReplay, adaptation_points
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality import ArrivalPolicy, Profile
     from recalljoin.query import BoundQuery
     from recalljoin.spark.cells import Grid

@@ -11,8 +11,8 @@ from recalljoin.quality.recall import fulfilment
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.quality import RunRecord
-    from recalljoin.quality.profile import Float64s
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from recalljoin.spark.cells import make_grid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.experiments.setup import Setup
     from recalljoin.quality import RunRecord, Timeline
     from recalljoin.quality.record import Schedule

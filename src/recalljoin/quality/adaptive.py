@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.horizon import DEFAULT_LIMIT, HorizonPlan
 from recalljoin.quality.latency import LatencyMeter
@@ -26,10 +25,11 @@ from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.recall import RecallMeter, Timeline
 from recalljoin.quality.record import Reported, RunRecord, Schedule
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from recalljoin.engine import Arrivals, Step
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import BufferSizePolicy
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings

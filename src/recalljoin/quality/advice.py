@@ -17,21 +17,21 @@ import pyarrow as pa
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.ahead import AUTO, max_ahead_of
-from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.arrived import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import parse_query, with_columns
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery, DurationLike, Query, TimeUnit
 
 _LOG = logging.getLogger(__name__)

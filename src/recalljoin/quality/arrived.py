@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 UNKNOWN = -1
 """K_sync of a tuple that came before every stream had begun."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.quality.feedback import Feedback
 from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.tick_spans import TickSpans
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
     from recalljoin.quality.tally import Tally
 
 _MOST_PERIODS = 4096

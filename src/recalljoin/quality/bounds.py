@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import ArrivalPolicy, BufferSizePolicy, Forecast, State
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.quality.policy import State
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.profile import Profile
 
 ENOUGH_ARRIVALS = 100
 """Tuples it takes to say how late tuples are."""

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.times import NEVER
+from recalljoin.query.durations import MAX_TIME
 from recalljoin.query.sizes import n_bytes
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import State
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from recalljoin.engine import Step
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 
 class Latency(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import State
     from recalljoin.quality.slack_by_time import SlackByTime
 

@@ -17,8 +17,8 @@ from recalljoin.quality.bounds import bounded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
 
 State = dict[str, Any]

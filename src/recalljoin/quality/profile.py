@@ -10,19 +10,19 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recalljoin.engine.compiled import compiled, inlined
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recalljoin.engine.queues import Int64s
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.arrived import Arrived
 
-Float64s = NDArray[np.float64]
 
 MAX_COARSE = 1 << 20
 """Largest coarse delay; whatever is later than that counts as this late."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.compiled import compiled
-from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.slack_bins import slack_bin
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.arrived import UNKNOWN
 from recalljoin.quality.profile import Profile, coarse
 from recalljoin.quality.tally import Tally
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine import Step
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.arrived import Arrived
-    from recalljoin.quality.profile import Float64s
 
 
 def profile_of(

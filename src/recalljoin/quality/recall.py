@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.beyond import BeyondShares, most_completed
 from recalljoin.quality.shown import Shown
 from recalljoin.quality.tally import Tally
@@ -21,8 +21,8 @@ from recalljoin.quality.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
 
 
 MEMORY = 3

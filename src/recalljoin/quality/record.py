@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.latency import Latency
-    from recalljoin.quality.profile import Float64s
     from recalljoin.quality.recall import Timeline
     from recalljoin.query import TimeUnit
 

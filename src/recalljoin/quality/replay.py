@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine import drain, ticks_of
-from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.arrived import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profiling import profile_of
 
 if TYPE_CHECKING:
     from recalljoin.engine import Arrivals, Pipeline, Step
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
 

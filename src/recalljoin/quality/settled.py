@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.beyond import Running, most_completed
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
 
 _FEW = 1 << 14
 """Ends of periods that are all looked at; of more, those where something changes."""

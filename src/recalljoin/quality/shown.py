@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.slack_bins import ENOUGH, N_BINS
+from recalljoin.engine.times import FOREVER, NEVER
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
 
 
 SHORTEST = 1 / 16

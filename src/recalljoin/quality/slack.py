@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.delays import DelayModel, LatestDelays
 from recalljoin.quality.feedback import Feedback
 from recalljoin.quality.needs import OPEN, Needs, enough_for
@@ -26,9 +26,10 @@ from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.quality.tick_spans import TickSpans
 from recalljoin.quality.unseen import UnseenLosses
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
 

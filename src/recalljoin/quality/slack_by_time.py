@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.compiled import compiled
-from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.policy import Forecast
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.policy import State
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.profile import Profile
 
 BLOCK = 32
 """Bins that are summed up together."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 
 if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.quality.policy import State
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.profile import Profile
 
 
 class UnseenLosses:

@@ -27,7 +27,8 @@ NANOSECONDS_PER: Final[dict[TimeUnit, int]] = {
 """Length of each unit of time, from the coarsest to the finest."""
 
 MAX_TIME: Final = 2**61
-"""Largest duration in units of the query: sums of two times then stay within 64 bits."""
+"""Largest absolute time, window and slack in units of the query: sums and differences of two stay
+within 64 bits."""
 
 _MINUTE: Final = 60 * NANOSECONDS_PER["s"]
 _HOUR: Final = 60 * _MINUTE

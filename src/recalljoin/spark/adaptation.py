@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import Bounded
 from recalljoin.quality.horizon import HorizonPlan, Kept

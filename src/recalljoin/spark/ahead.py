@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.types as pt
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
 
 CONFIRMED = 5

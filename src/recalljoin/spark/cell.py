@@ -18,8 +18,8 @@ import pyarrow as pa
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Clocks, rebuild
-from recalljoin.engine.disorder import NEVER
-from recalljoin.engine.queues import Int64s, held_ids
+from recalljoin.engine.queues import held_ids
+from recalljoin.engine.times import NEVER
 from recalljoin.engine.windows import Remembered
 from recalljoin.quality.arrived import follow_ticks
 from recalljoin.quality.profiling import profile_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import BoundQuery
     from recalljoin.spark.adaptation import PolicyPlan

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST
 from recalljoin.spark.packing import OWNED, needed_schema, owned_in, table_of, to_bytes

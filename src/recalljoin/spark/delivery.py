@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.spark.ahead import Span, merged_spans
 from recalljoin.spark.hot import Heavy
 from recalljoin.spark.packing import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
 
 

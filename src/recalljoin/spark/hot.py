@@ -21,7 +21,7 @@ from recalljoin.spark.cells import NOT_HOT, Hot, key_hashes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
     from recalljoin.spark.cells import Grid
 

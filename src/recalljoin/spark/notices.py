@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from recalljoin.engine.ahead import FAR_AHEAD
 from recalljoin.engine.arrivals import TIME_OUT_OF_RANGE
-from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.doubts import doubt_about
+from recalljoin.engine.times import NEVER
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:

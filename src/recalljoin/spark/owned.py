@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 
 class Owned:

@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
-from recalljoin.engine.disorder import MAX_TIME, NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.query import BoundQuery, columns
+from recalljoin.query.durations import MAX_TIME
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot import Heavy, heavy_keys
@@ -28,7 +29,7 @@ from recalljoin.spark.hot import Heavy, heavy_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.spark.cells import Grid, Layout
 
 PARCELS = pa.schema(

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.control_log import ControlLog

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import TimeUnit
     from recalljoin.spark.cell import CellPlan

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from recalljoin.engine import Arrivals
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.horizon import Horizon
     from recalljoin.quality.policy import BufferSizePolicy
     from recalljoin.spark.adaptation import PolicyPlan

@@ -7,7 +7,7 @@ import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
 from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, rebuild
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from tests.unit.engine.inputs import bound, rows_of
 
 QUERY = bound(windows=(5, 5))

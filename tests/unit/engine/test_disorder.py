@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER, TickDisorder, TupleDisorder
+from recalljoin.engine.disorder import TickDisorder, TupleDisorder
+from recalljoin.engine.times import FOREVER, NEVER
 
 
 class Timeline:

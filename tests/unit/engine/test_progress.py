@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalljoin.engine.disorder import FOREVER, NEVER
 from recalljoin.engine.progress import Progress, marks_of
+from recalljoin.engine.times import FOREVER, NEVER
 
 SILENT = NEVER
 

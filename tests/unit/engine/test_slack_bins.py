@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recalljoin.engine.disorder import MAX_TIME, NEVER
 from recalljoin.engine.slack_bins import ENOUGH, EXACT, N_BINS, slack_bin
+from recalljoin.engine.times import NEVER
+from recalljoin.query.durations import MAX_TIME
 
 LARGEST = 2**63 - 1
 # Every number of bits is drawn as often, and the neighbours of powers of two often.

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from recalljoin.engine.chains import entry_of
-from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.rings import (
     FIRST,
@@ -20,6 +19,7 @@ from recalljoin.engine.rings import (
     expire_window,
 )
 from recalljoin.engine.slots import N_TUPLES, NEXT_SLOT
+from recalljoin.engine.times import NEVER
 from recalljoin.engine.windows import Remembered, Windows
 
 BOTH = pytest.mark.parametrize("chained", [False, True])

@@ -11,7 +11,7 @@ from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.quality import Profile, Tally
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Int64s
 
 
 def interval(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recalljoin.datasets import make_syn_x3
 from recalljoin.engine import Arrivals, arrivals_of
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import (
     Forecast,
@@ -23,6 +23,7 @@ from recalljoin.quality import (
     run_adaptive,
     true_results,
 )
+from recalljoin.query.durations import MAX_TIME
 from tests.properties.engine_runs import ARRIVAL, bound_query, tables_of
 from tests.properties.engine_scripts import within_range
 from tests.reference.per_tuple import max_k_slack, run_per_tuple
@@ -34,8 +35,6 @@ from tests.unit.quality.profiles import bound_and_arrivals
 
 if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
-
-FOREVER = 2**61
 
 
 class Scripted:
@@ -126,7 +125,7 @@ def test_max_slack_is_raised_by_the_tuple_itself(case: Case, length: tuple[int, 
     settings = settings_of(case, period=length[0], interval=length[1])
     record = run_adaptive(bound, arrivals, make_policy("max", settings), settings)
     # Between the ends of time lies more than the largest slack.
-    k = [min(delay, FOREVER) for delay in max_k_slack(case.arrivals, case.m)]
+    k = [min(delay, MAX_TIME) for delay in max_k_slack(case.arrivals, case.m)]
     reference = run_per_tuple(case.query, case.arrivals, k=lambda n: k[n])
     assert record.n_produced == len(reference.produced)
     assert record.n_late == sum(r.late for r in reference.received)
@@ -218,7 +217,7 @@ def test_without_known_truth_recall_is_that_of_what_was_counted(case: Case, k: i
             make_policy("fixed", settings, k=k),
             settings,
             truth=true_results(bound, arrivals) if known else None,
-            retention=FOREVER,
+            retention=MAX_TIME,
         )
         # Only from one end of time to the other is a tuple beyond this horizon.
         assume(record.n_beyond == 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from recalljoin.engine.disorder import NEVER
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.times import NEVER
 from recalljoin.quality import follow_ticks, follow_tuples
 from recalljoin.quality.arrived import UNKNOWN, no_clocks
 from tests.reference.tick import TickDisorderHandling

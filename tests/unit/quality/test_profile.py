@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from recalljoin.datasets import make_syn_x3
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import Profile, Tally, coarse_delay, follow_tuples, profile_of
 from recalljoin.quality.arrived import Arrived, no_clocks
 from recalljoin.quality.profile import MAX_COARSE

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine.disorder import NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.quality import Profile, RecallMeter, Tally, Timeline, fulfilment
 from recalljoin.quality.recall import recall_against
 

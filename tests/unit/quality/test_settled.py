@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine.disorder import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import settled as module
 from recalljoin.quality.settled import SettledRecall
 from tests.unit.quality.test_recall import Counts, seen

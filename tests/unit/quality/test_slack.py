@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.slack_bins import N_BINS, slack_bin
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import PolicySettings, Profile
 from recalljoin.quality.delays import ENOUGH_ARRIVALS
 from recalljoin.quality.slack import LEARNED, STRETCH, RequiredSlack
+from recalljoin.query.durations import MAX_TIME
 from tests.unit.quality.intervals import arrived, interval
 
 SETTINGS = PolicySettings(windows=(1000, 1000), recall=0.9, period=60_000, interval=1000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recalljoin.engine.disorder import FOREVER
 from recalljoin.engine.slack_bins import ENOUGH, slack_bin
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality import Profile
 from recalljoin.quality.slack_by_time import BLOCK, SlackByTime
 from tests.unit.quality.intervals import interval

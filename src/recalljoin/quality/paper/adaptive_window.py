@@ -20,9 +20,8 @@ import numpy as np
 from recalljoin.engine.compiled import compiled
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.policy import State
-    from recalljoin.quality.profile import Float64s
 
 _LEVELS = 62
 # Cells of the window's state.

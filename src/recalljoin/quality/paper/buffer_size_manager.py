@@ -18,8 +18,8 @@ from recalljoin.quality.paper.statistics_manager import StatisticsManager
 from recalljoin.quality.policy import Forecast, State, check_options, register
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
 
 

@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.engine.arrays import Float64s
+    from recalljoin.quality.profile import Profile
 
 
 @dataclass(frozen=True, eq=False)

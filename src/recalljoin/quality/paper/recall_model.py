@@ -18,9 +18,8 @@ from recalljoin.engine.compiled import compiled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.paper.productivity_profiler import Productivity
-    from recalljoin.quality.profile import Float64s
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from recalljoin.quality.paper.adaptive_window import AdaptiveWindow
 from recalljoin.quality.profile import coarse_delay
 
 if TYPE_CHECKING:
-    from recalljoin.engine.queues import Int64s
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.arrived import Arrived
     from recalljoin.quality.policy import State
-    from recalljoin.quality.profile import Float64s, Profile
+    from recalljoin.quality.profile import Profile
 
 MAX_WIDTH = 1 << 20
 """Most tuples the statistics of a stream look back on, whatever has not changed."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from recalljoin.quality.paper import AdaptiveWindow
 
-Float64s = NDArray[np.float64]
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s
 
 
 def streams(seed: int) -> dict[str, Float64s]:
