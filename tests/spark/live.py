@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from recalljoin.engine.queues import Int64s
-    from recalljoin.quality.profile import Float64s
+    from recalljoin.engine.arrays import Float64s, Int64s
 
 SECOND = 1000
 MINUTE = 60 * SECOND

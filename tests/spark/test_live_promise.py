@@ -17,7 +17,7 @@ from tests.spark.live import MINUTE, SECOND, WINDOW, Feed, Live, Truth, both
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recalljoin.quality.profile import Float64s
+    from recalljoin.engine.arrays import Float64s
 
 HOUR = 60 * MINUTE
 

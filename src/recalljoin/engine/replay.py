@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
-from recalljoin.engine.disorder import MAX_TIME
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.settings import EngineSettings
 from recalljoin.query import Query, parse_query, with_columns
-from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
+from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
