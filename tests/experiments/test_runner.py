@@ -55,7 +55,8 @@ def test_a_run_is_what_evaluating_the_recording_gives(
     numbers = runs[spec].numbers
     for name in ("k_ms", "recall", "produced", "true", "late"):
         assert numbers[name] == record.to_json()[name]
-    assert numbers["measurements"] > 5
+    # The careful start takes its part of these few seconds.
+    assert numbers["measurements"] > 1
 
 
 def test_what_was_run_is_not_run_again(
