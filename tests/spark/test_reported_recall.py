@@ -83,9 +83,7 @@ def test_half_of_a_stream_that_is_later_than_the_period_halves_the_recall(
     at_end = [row for row in rows if 80_000 < (row["watermark"] or 0) < 100_000]
     assert len(at_end) >= 3
     for row in at_end:
-        # All late tuples have the same delay, which is hard on an estimate that goes by ages: with
-        # batches of some seconds it is up to 0.1 too high in single batches.
-        assert row["recall"] == pytest.approx(0.5, abs=0.15)
+        assert row["recall"] == pytest.approx(0.5, abs=0.1)
         assert row["recall_at_least"] <= row["recall"] <= row["recall_at_most"]
         assert 37_500 <= row["horizon"] <= 45_000
         assert not row["horizon_limited"]
@@ -97,7 +95,7 @@ def test_half_of_a_stream_that_is_later_than_the_period_halves_the_recall(
     assert settled == pytest.approx([0.47] * len(settled), abs=0.06)
     assert rows[-1]["recall_settled"] is None
     observed = query.recentProgress[-1]["observedMetrics"]["recalljoin"]
-    assert observed["recall"] == pytest.approx(0.5, abs=0.15)
+    assert observed["recall"] == pytest.approx(0.5, abs=0.1)
 
 
 def test_files_read_once_more_are_never_shown_as_complete(

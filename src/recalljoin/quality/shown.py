@@ -105,6 +105,9 @@ class Shown:
             begin = age + n * tick
             found = np.interp(begin + part, ENOUGH, until) - np.interp(begin, ENOUGH, until)
             missing += tick / part * found
+        # A delay that many tuples share may lie between the ages looked at. Without a look at all
+        # later ages together it would not be missed, and recall would seem better than it is.
+        missing = np.maximum(missing, 1 - np.interp(age, ENOUGH, until))
         # What was never seen may still be: no share is taken for nothing.
         share: Float64s = np.maximum(1 - missing, 1 / (1 + self._results.sum()))
         return share
