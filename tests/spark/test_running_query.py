@@ -130,9 +130,8 @@ def test_late_tuples_of_a_streaming_query_come_with_what_they_cost(
     last = rj.progress(spark, str(tmp_path / "log")).orderBy("batch").collect()[-1]
     assert (last["total_lost"], last["total_late"]) == (3, 1)
     found = last["total_produced"] / (last["total_produced"] + 3)
-    # More results may still be found lost, as there are such that took as long; of six tuples the
-    # estimate knows next to nothing.
-    assert 0 < last["recall"] <= found == last["recall_at_most"]
+    # More results may still be found lost, as there are such that took as long.
+    assert 0.5 < last["recall"] <= found == last["recall_at_most"]
 
 
 def test_tuples_arrive_one_by_one_and_k_changes_inside_a_batch(

@@ -38,7 +38,10 @@ from so little, no rate can be told."""
 _TICKS = 4
 """Ticks of which it matters at what age they find results."""
 _PART = 1 / 16
-"""Results of one age are those within this part of a tick."""
+"""Results of one age are those within this part of a tick, if many results are known."""
+_PLENTY = 512
+"""With fewer results than this, all results within a whole tick count as being of one age: what
+single results say about single ages is chance."""
 
 
 class Shown:
@@ -99,7 +102,7 @@ class Shown:
         # Results of a bin are all known at the age that would be slack enough for each.
         until /= until[-1]
         tick = self._exposure[0] / self._n_ticks
-        part = max(1.0, _PART * tick)
+        part = max(1.0, tick * min(1.0, max(_PART, _PLENTY / self._results.sum())))
         missing = 1 - np.interp(age + _TICKS * tick, ENOUGH, until)
         for n in range(_TICKS):
             begin = age + n * tick
