@@ -156,7 +156,7 @@ def test_a_time_no_later_than_the_clock_is_believed_at_once() -> None:
 def test_timestamps_go_by_the_clock_from_the_first_row(
     kind: pa.DataType, hours: int, believed: bool
 ) -> None:
-    query = Query(streams=[Stream("s1"), Stream("s2")])
+    query = Query(streams=[Stream("s1", window="5 s"), Stream("s2", window="5 s")])
     bound = query.bind({name: pa.schema({"ts": kind}) for name in ("s1", "s2")})
     length = HOUR * 1000
     rule = AheadRule.of(bound, length, recorded=False)

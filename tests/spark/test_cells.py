@@ -18,7 +18,7 @@ SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "b": pa.string()})
 
 def bound(m: int, condition: str | None) -> BoundQuery:
     names = [f"s{i + 1}" for i in range(m)]
-    query = Query(streams=[Stream(name) for name in names], condition=condition)
+    query = Query(streams=[Stream(name, window="5 s") for name in names], condition=condition)
     return query.bind(dict.fromkeys(names, SCHEMA))
 
 
@@ -74,7 +74,7 @@ def test_null_keys_are_spread_over_cells() -> None:
 
 def test_keys_of_different_types_meet_in_one_cell() -> None:
     query = Query(
-        streams=[Stream("s1"), Stream("s2")], condition="s1.a = s2.a"
+        streams=[Stream("s1", window="5 s"), Stream("s2", window="5 s")], condition="s1.a = s2.a"
     ).bind(
         {
             "s1": pa.schema({"ts": pa.int64(), "a": pa.int32()}),

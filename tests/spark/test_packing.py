@@ -21,7 +21,11 @@ SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
 
 
 def bound(select: str = "*") -> BoundQuery:
-    query = Query(streams=[Stream("s1"), Stream("s2")], condition="s1.a = s2.a", select=select)
+    query = Query(
+        streams=[Stream("s1", window="5 s"), Stream("s2", window="5 s")],
+        condition="s1.a = s2.a",
+        select=select,
+    )
     return query.bind({"s1": SCHEMA, "s2": SCHEMA})
 
 
@@ -114,7 +118,9 @@ def test_long_bodies_travel_in_short_rows_that_may_come_in_any_order(
 def test_only_columns_the_query_reads_travel() -> None:
     wide = SCHEMA.append(pa.field("note", pa.string())).append(pa.field("x", pa.int64()))
     query = Query(
-        streams=[Stream("s1"), Stream("s2")], condition="s1.a = s2.a", select="s1.x"
+        streams=[Stream("s1", window="5 s"), Stream("s2", window="5 s")],
+        condition="s1.a = s2.a",
+        select="s1.x",
     ).bind({"s1": wide, "s2": wide})
     assert needed_schema(query, 0).names == ["ts", "a", "x"]
     assert needed_schema(query, 1).names == ["ts", "a"]

@@ -93,6 +93,11 @@ def bind(
     if time_unit not in NANOSECONDS_PER:
         faults.query.append(f"`time_unit` must be one of s, ms, us, ns, got {time_unit!r}")
         time_unit = "ms"
+    faults.query.extend(
+        f"stream `{stream.name}` has no window; write for example window='5 seconds'"
+        for stream in statement.streams
+        if stream.window is None
+    )
     found = [_schema(stream, schemas, faults) for stream in statement.streams]
     unit = _unit(statement.streams, found, time_unit, faults)
     streams = [
@@ -102,7 +107,7 @@ def bind(
     classes, residual, outputs = _lower(statement, found, faults)
     quality = None
     if statement.quality is not None:
-        windows = [nanoseconds(stream.window, name="window") for stream in statement.streams]
+        windows = [_window(stream) for stream in statement.streams]
         quality = bind_quality(statement.quality, windows, unit, faults.target)
     return BoundQuery(
         streams=tuple(stream for stream in streams if stream is not None),
@@ -202,7 +207,7 @@ def _stream(
     arrival = None
     if stream.arrival is not None:
         arrival = _time_column(stream, "arrival", stream.arrival, schema, faults)
-    window = in_unit(nanoseconds(stream.window, name="window"), unit)
+    window = in_unit(_window(stream), unit)
     if window > MAX_TIME:
         faults.query.append(
             f"`window` of stream `{stream.name}` is too long to count in {unit}, got "
@@ -218,6 +223,11 @@ def _stream(
         window=window,
         source=stream.source or stream.name,
     )
+
+
+def _window(stream: Stream) -> int:
+    """Length of a stream's window in nanoseconds; 0, with a fault recorded, if it has none."""
+    return 0 if stream.window is None else nanoseconds(stream.window, name="window")
 
 
 def _time_column(

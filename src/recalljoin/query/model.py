@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recalljoin.errors import InvalidQuery
 from recalljoin.query.binding import Faults, bind, check
@@ -27,12 +27,16 @@ class Stream:
     ----------
     name
         What the condition calls it.
+    data
+        The tuples: a Spark DataFrame for :func:`recalljoin.join`, an Arrow table for
+        :func:`recalljoin.replay`, and either of them, a file or a schema for
+        :func:`recalljoin.explain`. None where the data are given beside the query.
     time
         Column with the event time: an integer, or a timestamp.
     window
         Size of its sliding window: text such as ``"5 seconds"``, whole milliseconds, or a
         timedelta. A tuple joins with tuples of other streams that are at most this much younger.
-        With 0 only tuples of equal time join.
+        With 0 only tuples of equal time join. A query is refused when a stream has no window.
     arrival
         Column that says when a tuple arrived, to replay recorded data; None for live data.
     source
@@ -43,11 +47,17 @@ class Stream:
     ------
     InvalidQuery
         When the window is no duration, or a name is empty.
+
+    Examples
+    --------
+    >>> Stream("o", window="5 seconds")
+    Stream('o', time='ts', window='5 seconds')
     """
 
     name: str
+    data: Any = field(default=None, compare=False)
     time: str = field(default="ts", kw_only=True)
-    window: DurationLike = field(default="5 seconds", kw_only=True)
+    window: DurationLike | None = field(default=None, kw_only=True)
     arrival: str | None = field(default=None, kw_only=True)
     source: str | None = field(default=None, kw_only=True)
 
@@ -62,12 +72,20 @@ class Stream:
             for role, value in given.items()
             if not isinstance(value, str) or not value
         ]
-        try:
-            nanoseconds(self.window, name="window")
-        except InvalidQuery as error:
-            faults.extend(f"stream `{self.name}`: {fault}" for fault in error.faults)
+        if self.window is not None:
+            try:
+                nanoseconds(self.window, name="window")
+            except InvalidQuery as error:
+                faults.extend(f"stream `{self.name}`: {fault}" for fault in error.faults)
         if faults:
             raise InvalidQuery(faults)
+
+    def __repr__(self) -> str:
+        # The data are shown by their kind: a whole table would bury the rest.
+        data = () if self.data is None else (f"<{type(self.data).__name__}>",)
+        others = {role: getattr(self, role) for role in ("time", "window", "arrival", "source")}
+        named = [f"{role}={value!r}" for role, value in others.items() if value is not None]
+        return f"Stream({', '.join([repr(self.name), *data, *named])})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,7 +165,7 @@ def test_how_far_ahead_a_time_may_be(
     given: DurationLike | None, window: str, period: str | None, expected: int | None
 ) -> None:
     quality = None if period is None else Quality(recall=0.9, period=period)
-    query = Query(streams=[Stream("a", window=window), Stream("b")], quality=quality)
+    query = Query(streams=[Stream("a", window=window), Stream("b", window="5 s")], quality=quality)
     schema = pa.schema({"ts": pa.int64()})
     bound = query.bind({"a": schema, "b": schema})
     assert max_ahead_of(bound, given) == expected

@@ -108,7 +108,9 @@ def test_values_of_every_type_survive() -> None:
 def test_the_time_of_a_result_has_the_type_and_unit_of_the_query() -> None:
     one = pa.table({"ts": pa.array([1], pa.timestamp("s", "UTC"))})
     two = pa.table({"ts": pa.array([1_500], pa.timestamp("ms", "UTC"))})
-    query = Query(streams=[Stream("a"), Stream("b")]).bind({"a": one.schema, "b": two.schema})
+    query = Query(streams=[Stream("a", window="5 s"), Stream("b", window="5 s")]).bind(
+        {"a": one.schema, "b": two.schema}
+    )
     results = results_of(query, {"a": one, "b": two})
     assert results.schema.field("result_time").type == pa.timestamp("ms", "UTC")
     assert results["result_time"].cast(pa.int64()).to_pylist() == [1500]

@@ -76,7 +76,9 @@ conditions = st.tuples(comparisons.map(" ".join), st.booleans()).map(
 
 
 def bound(condition: str) -> BoundQuery:
-    query = Query(streams=(Stream("s1"), Stream("s2")), condition=condition)
+    query = Query(
+        streams=(Stream("s1", window="5 s"), Stream("s2", window="5 s")), condition=condition
+    )
     return query.bind({"s1": SCHEMA, "s2": SCHEMA})
 
 

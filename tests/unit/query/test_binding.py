@@ -61,7 +61,12 @@ def test_a_time_column_is_an_integer_or_a_timestamp(type_: pa.DataType, hint: st
 
 
 def test_the_arrival_column_is_checked_as_well() -> None:
-    query = Query(streams=[Stream("a", arrival="seen"), Stream("b", arrival="sen")])
+    query = Query(
+        streams=[
+            Stream("a", arrival="seen", window="5 s"),
+            Stream("b", arrival="sen", window="5 s"),
+        ]
+    )
     good = schema(INT, seen=pa.timestamp("us"))
     assert query.bind({"a": good, "b": schema(INT, sen=INT)}).streams[0].arrival == "seen"
     assert refused(query, {"a": schema(INT, seen=pa.string()), "b": good}) == (
@@ -100,14 +105,19 @@ def test_a_missing_schema_is_named() -> None:
 
 
 def test_names_are_found_whatever_their_case() -> None:
-    query = Query(streams=[Stream("A", time="TS"), Stream("b")], condition="a.Key = B.key")
+    query = Query(
+        streams=[Stream("A", time="TS", window="5 s"), Stream("b", window="5 s")],
+        condition="a.Key = B.key",
+    )
     bound = query.bind({"a": schema(INT, key=INT), "B": schema(INT, KEY=INT)})
     assert [stream.time for stream in bound.streams] == ["ts", "ts"]
     assert len(bound.classes) == 1
 
 
 def test_schemas_are_found_by_alias_before_source() -> None:
-    query = Query(streams=[Stream("a", source="t"), Stream("b", source="t")])
+    query = Query(
+        streams=[Stream("a", source="t", window="5 s"), Stream("b", source="t", window="5 s")]
+    )
     first, second = schema(INT, x=INT), schema(INT, y=INT)
     bound = query.bind({"a": first, "t": second})
     assert [stream.schema for stream in bound.streams] == [first, second]
@@ -120,7 +130,7 @@ def test_an_unknown_unit_of_time_is_refused() -> None:
 
 
 def test_a_window_too_long_to_count_is_refused() -> None:
-    query = Query(streams=[Stream("a", window="100000 days"), Stream("b")])
+    query = Query(streams=[Stream("a", window="100000 days"), Stream("b", window="5 s")])
     times = {name: schema(pa.timestamp("ns")) for name in "ab"}
     assert refused(query, times) == (
         "`window` of stream `a` is too long to count in ns, got '100000 days'; write a shorter one",
@@ -129,7 +139,7 @@ def test_a_window_too_long_to_count_is_refused() -> None:
 
 def test_all_faults_come_together_and_none_twice() -> None:
     query = Query(
-        streams=[Stream("a", window="5 s"), Stream("b", window="5 s"), Stream("c")],
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s"), Stream("c", window="5 s")],
         condition="a.x = b.x AND a.x = b.x AND c.q = 1 AND a.k",
         select="a.k, b.k",
         quality=Quality(basic_window="1 minute"),
@@ -155,7 +165,7 @@ def test_a_wrong_target_alone_is_an_invalid_target() -> None:
 
 def test_a_bound_query_carries_everything_the_engine_needs() -> None:
     query = Query(
-        streams=[Stream("a", arrival="seen"), Stream("b")],
+        streams=[Stream("a", arrival="seen", window="5 s"), Stream("b", window="5 s")],
         condition="a.k = b.k AND a.v < b.v",
         select="a.k AS key",
         quality=Quality(recall=0.9),

@@ -34,7 +34,9 @@ SCHEMA = pa.schema([("ts", pa.int64()), *TYPES.items()])
 
 
 def bind(sql: str) -> Expression:
-    query = Query(streams=[Stream("a"), Stream("b")], select=f"{sql} AS it")
+    query = Query(
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s")], select=f"{sql} AS it"
+    )
     select = query.bind({"a": SCHEMA, "b": pa.schema({"ts": pa.int64()})}).select
     assert select is not None
     return select[0].expression

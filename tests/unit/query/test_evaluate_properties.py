@@ -19,7 +19,7 @@ THOROUGH = settings(
     effort(2),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-STREAMS = (Stream("s1"), Stream("s2"))
+STREAMS = (Stream("s1", window="5 s"), Stream("s2", window="5 s"))
 
 
 def bound(condition: str | None, select: str) -> BoundQuery:

@@ -68,7 +68,9 @@ def test_an_explanation_tells_all_there_is_to_know() -> None:
 
 
 def test_a_bare_query_is_explained_as_well() -> None:
-    query = Query(streams=[Stream("a"), Stream("b")], select="count(*) AS n")
+    query = Query(
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s")], select="count(*) AS n"
+    )
     assert explain(query.bind({"a": SCHEMA, "b": SCHEMA})) == (
         "streams\n"
         "  a  window 5 s  time ts\n"
@@ -122,7 +124,9 @@ def test_without_a_limit_the_longest_wait_is_told_so() -> None:
     ],
 )
 def test_expressions_are_shown_as_one_would_write_them(sql: str, shown: str) -> None:
-    query = Query(streams=[Stream("a"), Stream("b")], select=f"{sql} AS it")
+    query = Query(
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s")], select=f"{sql} AS it"
+    )
     select = query.bind({"a": SCHEMA, "b": SCHEMA}).select
     assert select is not None
     assert render(select[0].expression, ["a", "b"]) == shown

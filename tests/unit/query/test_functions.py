@@ -32,7 +32,11 @@ COLUMNS: dict[str, list[Any]] = {
 
 
 def bind(sql: str, functions: Functions) -> Expression:
-    query = Query(streams=[Stream("a"), Stream("b")], select=f"{sql} AS it", functions=functions)
+    query = Query(
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s")],
+        select=f"{sql} AS it",
+        functions=functions,
+    )
     select = query.bind({"a": SCHEMA, "b": SCHEMA}).select
     assert select is not None
     return select[0].expression

@@ -29,7 +29,9 @@ SCHEMA = pa.schema(
 
 
 def bind(condition: str) -> BoundQuery:
-    query = Query(streams=[Stream("a"), Stream("b")], condition=condition)
+    query = Query(
+        streams=[Stream("a", window="5 s"), Stream("b", window="5 s")], condition=condition
+    )
     return query.bind({"a": SCHEMA, "b": SCHEMA})
 
 

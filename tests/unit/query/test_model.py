@@ -13,7 +13,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query import Functions, Query, Stream
 
 SCHEMA = pa.schema({"ts": pa.int64(), "id": pa.int64(), "amount": pa.float64()})
-TWO = (Stream("a"), Stream("b"))
+TWO = (Stream("a", window="5 s"), Stream("b", window="5 s"))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,11 @@ def test_windows_may_differ_and_be_written_in_any_way() -> None:
 
 def test_a_query_is_checked_as_it_is_made() -> None:
     with pytest.raises(InvalidQuery) as caught:
-        Query(streams=[Stream("a")], condition="a.x = c.y AND abs(a.x, 1) = 2", select="avg(a.x)")
+        Query(
+            streams=[Stream("a", window="5 s")],
+            condition="a.x = c.y AND abs(a.x, 1) = 2",
+            select="avg(a.x)",
+        )
     assert caught.value.faults == (
         "a join takes at least two streams, got 1; add another",
         "in `a.x = c.y`: no stream `c` in FROM; known streams: `a`",
@@ -70,7 +74,14 @@ def test_a_query_is_checked_as_it_is_made() -> None:
 
 def test_two_streams_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidQuery) as caught:
-        Query(streams=[Stream("a"), Stream("b"), Stream("A")], condition="nonsense(")
+        Query(
+            streams=[
+                Stream("a", window="5 s"),
+                Stream("b", window="5 s"),
+                Stream("A", window="5 s"),
+            ],
+            condition="nonsense(",
+        )
     assert caught.value.faults == (
         "two streams are called `A` (names ignore case); give one an alias, as in `A AS other`",
     )

@@ -11,7 +11,9 @@ SCHEMA = pa.schema({"ts": pa.int64(), "a1": pa.int32(), "place": pa.struct({"cit
 
 def bind(select: str) -> BoundQuery:
     other = pa.schema({"t": pa.int64(), "b": pa.string()})
-    query = Query(streams=[Stream("s1"), Stream("s2", time="t")], select=select)
+    query = Query(
+        streams=[Stream("s1", window="5 s"), Stream("s2", time="t", window="5 s")], select=select
+    )
     return query.bind({"s1": SCHEMA, "s2": other})
 
 

@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 
 def bind(condition: str, streams: int = 3) -> BoundQuery:
     names = [f"s{at + 1}" for at in range(streams)]
-    query = Query(streams=[Stream(name) for name in names], condition=condition)
+    query = Query(streams=[Stream(name, window="5 s") for name in names], condition=condition)
     return query.bind(dict.fromkeys(names, SCHEMA))
 
 
