@@ -134,11 +134,11 @@ def joined(system: str, left: DataFrame, right: DataFrame, folder: Path, cells: 
     from pyspark.sql import functions as sf
 
     if system == "recalljoin":
-        import recalljoin.spark as rj
+        import recalljoin as rj
 
         return rj.join(
-            rj.stream(left, name="l", window=WINDOW),
-            rj.stream(right, name="r", window=WINDOW),
+            rj.Stream("l", left, window=WINDOW),
+            rj.Stream("r", right, window=WINDOW),
             on="l.key = r.key",
             select="l.ts AS lts, l.key AS lkey, l.value AS lvalue, "
             "r.ts AS rts, r.key AS rkey, r.value AS rvalue",

@@ -18,7 +18,7 @@ from recalljoin.quality.advice import Advice, advise
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
-    from recalljoin.spark import forecast, join, late, progress, refused, sample, sql, stream
+    from recalljoin.spark import forecast, join, late, progress, refused, sample, sql
 
 __version__ = "0.1.0"
 
@@ -49,12 +49,9 @@ __all__ = [
     "replay",
     "sample",
     "sql",
-    "stream",
 ]
 
-_ON_SPARK = frozenset(
-    {"forecast", "join", "late", "progress", "refused", "sample", "sql", "stream"}
-)
+_ON_SPARK = frozenset({"forecast", "join", "late", "progress", "refused", "sample", "sql"})
 
 
 def __getattr__(name: str) -> object:

@@ -58,7 +58,7 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
     """Run to the end of the input."""
     from pyspark.sql import SparkSession
 
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
@@ -79,7 +79,7 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
     recording = record(2, N_TICKS, seed=SEED)
     frames = recording.frames(spark, folder / "in")
     joined = rj.join(
-        *(rj.stream(f, name=f"s{s + 1}", window=WINDOWS[s]) for s, f in enumerate(frames)),
+        *(rj.Stream(f"s{s + 1}", f, window=WINDOWS[s]) for s, f in enumerate(frames)),
         on="s1.a = s2.a",
         recall=0.9,
         period=400,

@@ -23,7 +23,7 @@ PERIOD = 20 * SECOND
 
 
 def test_a_backlog_in_one_batch_does_not_end_the_wait(spark: SparkSession, tmp_path: Path) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     feeds = both(1, 5 * MINUTE, mean=4 * SECOND)
 
@@ -38,7 +38,7 @@ def test_a_backlog_in_one_batch_does_not_end_the_wait(spark: SparkSession, tmp_p
     def joined(files: int) -> DataFrame:
         reader = spark.readStream.schema("ts bigint, a bigint").option("maxFilesPerTrigger", files)
         streams = [
-            rj.stream(reader.parquet(str(tmp_path / f"s{s}")), name=f"s{s}", window="1 s")
+            rj.Stream(f"s{s}", reader.parquet(str(tmp_path / f"s{s}")), window="1 s")
             for s in range(2)
         ]
         return rj.join(

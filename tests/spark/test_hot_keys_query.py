@@ -41,7 +41,7 @@ def write(folder: Path, ticks: range) -> None:
 
 
 def joined(spark: SparkSession, folder: Path, inputs: Path, **more: Any) -> DataFrame:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     frames = [
         spark.readStream.schema("ts bigint, key bigint, n bigint")
@@ -50,8 +50,8 @@ def joined(spark: SparkSession, folder: Path, inputs: Path, **more: Any) -> Data
         for s in range(2)
     ]
     return rj.join(
-        rj.stream(frames[0], name="l", window=WINDOW),
-        rj.stream(frames[1], name="r", window=WINDOW),
+        rj.Stream("l", frames[0], window=WINDOW),
+        rj.Stream("r", frames[1], window=WINDOW),
         on="l.key = r.key",
         select="l.n AS l, r.n AS r",
         k=0,
@@ -79,7 +79,7 @@ def true_pairs(n_ticks: int) -> list[tuple[int, int]]:
 def test_a_hot_key_is_found_and_spread_and_still_so_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     write(tmp_path / "in", range(7))
     run(joined(spark, tmp_path, tmp_path / "in"), tmp_path)

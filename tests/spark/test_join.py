@@ -26,7 +26,7 @@ WINDOWS = (100, 60)
 
 
 def joined(spark: SparkSession, folder: Path, **more: Any) -> DataFrame:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     frames = record(2, 1).frames(spark, folder / "in")
     settings: dict[str, Any] = {
@@ -37,7 +37,7 @@ def joined(spark: SparkSession, folder: Path, **more: Any) -> DataFrame:
         **more,
     }
     return rj.join(
-        *(rj.stream(f, name=f"s{s + 1}", window=WINDOWS[s]) for s, f in enumerate(frames)),
+        *(rj.Stream(f"s{s + 1}", f, window=WINDOWS[s]) for s, f in enumerate(frames)),
         **settings,
     )
 
@@ -116,7 +116,7 @@ def test_a_sink_with_two_actions_sees_the_same_twice(spark: SparkSession, tmp_pa
 
 
 def test_types_of_all_kinds_ride_along_untouched(spark: SparkSession, tmp_path: Path) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     schema = (
         "ts timestamp, id string, tags array<string>, props map<string,decimal(10,2)>, "
@@ -131,8 +131,8 @@ def test_types_of_all_kinds_ride_along_untouched(spark: SparkSession, tmp_path: 
     spark.createDataFrame([row, empty], schema).coalesce(1).write.parquet(str(tmp_path / "in"))
     frame = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
     result = rj.join(
-        rj.stream(frame, name="l", window="1 second"),
-        rj.stream(frame, name="r", window="1 second"),
+        rj.Stream("l", frame, window="1 second"),
+        rj.Stream("r", frame, window="1 second"),
         on="l.id = r.id",
         k="0 ms",
         cells=2,
@@ -158,7 +158,7 @@ def test_types_of_all_kinds_ride_along_untouched(spark: SparkSession, tmp_path: 
 def test_sql_selects_flat_columns_that_a_later_operator_can_aggregate(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     recording = record(2, 4, seed=3)
     recording.write(tmp_path / "in")
@@ -222,27 +222,27 @@ def test_a_session_with_more_partitions_than_cells_is_refused(
 def test_frames_that_do_not_stream_need_an_arrival_column(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     still = spark.createDataFrame([(1, 1)], "ts bigint, a bigint")
     with pytest.raises(InvalidSetting, match=r"stream `s1`, `s2` is not a streaming DataFrame"):
-        rj.join(rj.stream(still, name="s1"), rj.stream(still, name="s2"), k=0)
+        rj.join(rj.Stream("s1", still), rj.Stream("s2", still), k=0)
     with pytest.raises(InvalidSetting, match="must be a Spark DataFrame, got list"):
-        rj.join(rj.stream([], name="s1"), rj.stream([], name="s2"), k=0)  # type: ignore[arg-type]
+        rj.join(rj.Stream("s1", []), rj.Stream("s2", []), k=0)
     recording = record(2, 1)
     recording.write(tmp_path / "in")
     moving, _ = recording.frames(spark, tmp_path / "in")
     with pytest.raises(InvalidSetting, match="either all streams are streaming DataFrames or none"):
-        rj.join(rj.stream(still, name="s1"), rj.stream(moving, name="s2"), k=0)
+        rj.join(rj.Stream("s1", still), rj.Stream("s2", moving), k=0)
     with pytest.raises(InvalidSetting, match="`arrival` is for recorded data"):
-        rj.join(rj.stream(moving, name="s1", arrival="place"), rj.stream(moving, name="s2"), k=0)
+        rj.join(rj.Stream("s1", moving, arrival="place"), rj.Stream("s2", moving), k=0)
 
 
 @pytest.mark.parametrize("settings", [{"k": 40}, {"recall": 0.9, "interval": 1, "policy": "max"}])
 def test_recorded_arrivals_are_replayed_by_ticks(
     spark: SparkSession, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     recording = record(2, 9, seed=4, empty=[3, 4, 5])
     # Ticks are 100 ms of arrival time, counted from the first arrival.
@@ -262,10 +262,7 @@ def test_recorded_arrivals_are_replayed_by_ticks(
         for s in range(2)
     ]
     joined = rj.join(
-        *(
-            rj.stream(f, name=f"s{s + 1}", window=WINDOWS[s], arrival="at")
-            for s, f in enumerate(frames)
-        ),
+        *(rj.Stream(f"s{s + 1}", f, window=WINDOWS[s], arrival="at") for s, f in enumerate(frames)),
         on="s1.a = s2.a",
         cells=3,
         tick="100 ms",
@@ -286,7 +283,7 @@ def test_recorded_arrivals_are_replayed_by_ticks(
 def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     log = str(tmp_path / "log")
     with pytest.raises(InvalidSetting, match="holds no batch of a join"):
@@ -295,8 +292,8 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     frame = spark.createDataFrame(rows, "ts bigint, a bigint, at bigint")
     other = spark.createDataFrame([(100, 1, 0), (120, 1, 0)], "ts bigint, a bigint, at bigint")
     joined = rj.join(
-        rj.stream(frame, name="l", window=50, arrival="at"),
-        rj.stream(other, name="r", window=50, arrival="at"),
+        rj.Stream("l", frame, window=50, arrival="at"),
+        rj.Stream("r", other, window=50, arrival="at"),
         on="l.a <= r.a",
         k=0,
         cells=4,
@@ -326,7 +323,7 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
 def test_the_forecast_says_what_each_slack_would_have_given(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     def run(log: Path, **settings: Any) -> None:
         # Per 100 ms of arrival one tuple in time on both sides, and one on the left 30 late.
@@ -335,8 +332,8 @@ def test_the_forecast_says_what_each_slack_would_have_given(
         right = [(100 * n + at, key, 100 * n) for n in range(10) for at, key in ((0, 1), (-25, 2))]
         schema = "ts bigint, a bigint, at bigint"
         joined = rj.join(
-            rj.stream(spark.createDataFrame(left, schema), name="l", window=10, arrival="at"),
-            rj.stream(spark.createDataFrame(right, schema), name="r", window=10, arrival="at"),
+            rj.Stream("l", spark.createDataFrame(left, schema), window=10, arrival="at"),
+            rj.Stream("r", spark.createDataFrame(right, schema), window=10, arrival="at"),
             on="l.a = r.a",
             control_log=str(log),
             tick="50 ms",

@@ -93,7 +93,7 @@ for name in "ab":
     frames.append(spark.readStream.schema(frame.schema).parquet(str(folder / name)))
 a, b = frames
 joined = rj.join(
-    rj.stream(a, name="a"), rj.stream(b, name="b"), on="a.k = b.k", k=0,
+    rj.Stream("a", a, window="5 s"), rj.Stream("b", b, window="5 s"), on="a.k = b.k", k=0,
     control_log=str(folder / "log"),
 )
 query = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "c"))

@@ -43,12 +43,12 @@ def frame(spark: SparkSession, folder: Path, table: pa.Table) -> DataFrame:
 
 
 def run(spark: SparkSession, folder: Path, tables: list[pa.Table], **more: Any) -> StreamingQuery:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     frames = [frame(spark, folder / f"s{s}", table) for s, table in enumerate(tables)]
     arrival = "at" if more.get("arrival") == "tuple" else None
     joined = rj.join(
-        *(rj.stream(f, name=f"s{s}", window="1 s", arrival=arrival) for s, f in enumerate(frames)),
+        *(rj.Stream(f"s{s}", f, window="1 s", arrival=arrival) for s, f in enumerate(frames)),
         on="s0.a = s1.a",
         recall=0.95,
         period="10 seconds",
@@ -67,7 +67,7 @@ def run(spark: SparkSession, folder: Path, tables: list[pa.Table], **more: Any) 
 
 
 def progress(spark: SparkSession, folder: Path) -> list[Any]:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     return rj.progress(spark, str(folder / "log")).orderBy("batch").collect()
 

@@ -50,7 +50,7 @@ class Inputs:
 
     def joined(self, **more: Any) -> DataFrame:
         """Both within 50 of each other."""
-        import recalljoin.spark as rj
+        import recalljoin as rj
 
         settings: dict[str, Any] = {
             "on": "s1.a = s2.a",
@@ -61,7 +61,7 @@ class Inputs:
         }
         arrival = "at" if more.get("arrival") == "tuple" else None
         streams = [
-            rj.stream(frame, name=name, window=50, arrival=arrival)
+            rj.Stream(name, frame, window=50, arrival=arrival)
             for name, frame in zip(("s1", "s2"), self.frames, strict=True)
         ]
         return rj.join(*streams, **settings)
@@ -117,7 +117,7 @@ def test_a_silent_stream_is_left_behind_and_waited_for_again_when_it_returns(
 def test_late_tuples_of_a_streaming_query_come_with_what_they_cost(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     inputs = Inputs(spark, tmp_path)
     inputs.write("s1", 100, 110)
@@ -137,7 +137,7 @@ def test_late_tuples_of_a_streaming_query_come_with_what_they_cost(
 def test_tuples_arrive_one_by_one_and_k_changes_inside_a_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     inputs = Inputs(spark, tmp_path)
     times = [t - (30 if t % 7 == 0 else 0) for t in range(0, 600, 5)]

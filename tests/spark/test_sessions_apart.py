@@ -45,7 +45,7 @@ for name in ("l", "r"):
     spark.range(300).selectExpr("id AS ts", "id % 3 AS a").coalesce(1).write.parquet(name)
 frames = [spark.readStream.schema("ts bigint, a bigint").parquet(n) for n in ("l", "r")]
 joined = rj.join(
-    rj.stream(frames[0], name="l", window=5), rj.stream(frames[1], name="r", window=5),
+    rj.Stream("l", frames[0], window=5), rj.Stream("r", frames[1], window=5),
     on="l.a = r.a", select="l.ts AS l, r.ts AS r", k=0, control_log="log", flush=True,
 )
 
@@ -83,7 +83,7 @@ frames = [
     spark.readStream.schema("ts bigint, a bigint").option("maxFilesPerTrigger", 1).parquet(n)
     for n in ("l", "r")
 ]
-streams = [rj.stream(f, name=n, window=5) for f, n in zip(frames, "lr")]
+streams = [rj.Stream(n, f, window=5) for f, n in zip(frames, "lr")]
 asked = dict(on="l.a = r.a", select="l.ts AS l, r.ts AS r", recall=0.9, flush=True)
 try:
     rj.join(*streams, **asked)
@@ -96,7 +96,7 @@ joined = rj.join(*streams, **asked, control_log="log")
 batches = rj.progress(spark, "log").orderBy("batch").collect()
 print("PRODUCED", batches[-1]["total_produced"] == len(found), "in", len(batches) > 2)
 replayed = rj.join(
-    *(rj.stream(spark.read.parquet(n).selectExpr("*", "ts AS at"), name=n, window=5, arrival="at")
+    *(rj.Stream(n, spark.read.parquet(n).selectExpr("*", "ts AS at"), window=5, arrival="at")
       for n in "lr"),
     on="l.a = r.a", select="l.ts AS l, r.ts AS r", k=300,
 )

@@ -72,7 +72,7 @@ def slacks_used(folder: Path) -> list[int]:
 def test_recorded_arrivals_give_what_the_reference_gives(
     spark: SparkSession, tmp_path: Path, n_cells: int, n_groups: int, n_files: int
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     # Tick 3 brings empty files: nothing is flushed in the middle.
     recording = record(3, 7, seed=5, empty=[3])
@@ -80,7 +80,7 @@ def test_recorded_arrivals_give_what_the_reference_gives(
     recording.write(tmp_path / "in", n_files=n_files)
     frames = recording.frames(spark, tmp_path / "in", n_files=n_files)
     joined = rj.join(
-        *(rj.stream(frame, name=f"s{s + 1}", window=windows[s]) for s, frame in enumerate(frames)),
+        *(rj.Stream(f"s{s + 1}", frame, window=windows[s]) for s, frame in enumerate(frames)),
         on="s1.a = s2.a AND s2.b = s3.b AND s1.ts <= s3.ts + 80",
         recall=0.9,
         interval=1,
@@ -133,7 +133,7 @@ def test_columns_may_be_called_as_the_library_calls_its_own(
         ).write.parquet(path)
         frames.append(spark.readStream.schema("ts bigint, x bigint").parquet(path))
     joined = rj.join(
-        *(rj.stream(f, name=n, window=1) for f, n in zip(frames, ("l", "r"), strict=True)),
+        *(rj.Stream(n, f, window=1) for f, n in zip(frames, ("l", "r"), strict=True)),
         on="l.ts = r.ts",
         select="l.x AS result_time, r.x AS __counts",
         k=0,

@@ -78,12 +78,12 @@ def test_a_timestamp_meets_a_long(
     other: Callable[[Column], Column],
     unit: TimeUnit,
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     def joined(a: DataFrame, b: DataFrame, **how: Any) -> DataFrame:
         return rj.join(
-            rj.stream(a, name="a", window="10 s", arrival=how.pop("at", None)),
-            rj.stream(b, name="b", window="10 s", arrival=how.pop("at_b", None)),
+            rj.Stream("a", a, window="10 s", arrival=how.pop("at", None)),
+            rj.Stream("b", b, window="10 s", arrival=how.pop("at_b", None)),
             on="a.k = b.k",
             **{"k": "30 s", **how},
         )
@@ -110,7 +110,7 @@ def test_a_timestamp_meets_a_long(
 def test_one_time_of_the_year_2200_in_each_stream_takes_no_result_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
 
     found = {}
     for name, absurd in (("sane", False), ("spoiled", True)):
@@ -131,7 +131,7 @@ def test_one_time_of_the_year_2200_in_each_stream_takes_no_result_away(
                 .option("maxFilesPerTrigger", 1)
                 .parquet(str(folder / f"in{s}"))
             )
-        streams = (rj.stream(f, name=n, window="10 s") for f, n in zip(frames, "ab", strict=True))
+        streams = (rj.Stream(n, f, window="10 s") for f, n in zip(frames, "ab", strict=True))
         log = str(folder / "log")
         joined = rj.join(*streams, on="a.k = b.k", k="30 s", flush=True, control_log=log, cells=2)
         found[name] = pairs(run(joined, folder))

@@ -118,16 +118,3 @@ def read_tables(files: dict[str, str]) -> dict[str, pa.Table]:
         else pyarrow.parquet.read_table(path)
         for name, path in files.items()
     }
-
-
-def read_schemas(files: dict[str, str]) -> dict[str, pa.Schema]:
-    """The columns of Parquet and CSV files."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    return {
-        name: pyarrow.csv.read_csv(path).schema
-        if path.endswith(".csv")
-        else pyarrow.parquet.ParquetDataset(path).schema
-        for name, path in files.items()
-    }

@@ -13,7 +13,7 @@ from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
 from recalljoin.cli.generate import generate
-from recalljoin.cli.inputs import input_option, named_files, read_query, read_schemas
+from recalljoin.cli.inputs import input_option, named_files, read_query
 from recalljoin.cli.spark import is_from_spark, root_cause
 from recalljoin.errors import RecallJoinError
 
@@ -57,10 +57,9 @@ def main(debug: bool) -> None:
 def explain(query: str, inputs: tuple[str, ...]) -> None:
     """Show how QUERY (text, or a file with it) is understood: keys, conditions, windows."""
     from recalljoin.query import explain as explained
-    from recalljoin.query import parse_query
 
     files = named_files(inputs)
-    click.echo(explained(parse_query(read_query(query)).bind(read_schemas(files))))
+    click.echo(explained(read_query(query), files))
 
 
 main.add_command(advise)

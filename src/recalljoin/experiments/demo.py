@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from recalljoin.experiments.evaluation import open_recording
 from recalljoin.experiments.setup import Setup
-from recalljoin.spark import join, stream
+from recalljoin.query import Stream
+from recalljoin.spark import join
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.progress import progress_table
 
@@ -119,10 +120,7 @@ class LiveJoin:
         # One group of cells, so that each batch costs as little as it can.
         self.spark.conf.set("spark.sql.shuffle.partitions", "1")
         joined = join(
-            *(
-                stream(self._frame(name), name=name, time="ts", window=WINDOW)
-                for name in self.tables
-            ),
+            *(Stream(name, self._frame(name), time="ts", window=WINDOW) for name in self.tables),
             on=CONDITION,
             select=COLUMNS,
             recall=self.recall,

@@ -20,9 +20,9 @@ from recalljoin.experiments.session import local_session
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
 from recalljoin.query import parse_query, with_columns, with_usual_arrival
+from recalljoin.query.sources import arrow_schema
 from recalljoin.spark.cells import make_grid
 from recalljoin.spark.packing import needed_schema
-from recalljoin.spark.streams import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,14 +10,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 from recalljoin.errors import DatasetError
+from recalljoin.query.sources import existing, first_file, is_csv, separator_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FILE, START = "__file", "__start"
 """Columns that tell the file of a row and where the piece it was read in begins."""
 
-_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _NANOS_AS_INTEGERS = "spark.sql.legacy.parquet.nanosAsLong"
 
 
@@ -36,11 +37,11 @@ def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
     name = str(path)
     is_local = "://" not in name
     if is_local:
-        name = _existing(Path(path))
-    kind = "CSV" if _is_csv(name, is_local=is_local) else "Parquet"
+        name = existing(path)
+    kind = "CSV" if is_csv(first_file(name) if is_local else name) else "Parquet"
     try:
         if kind == "CSV":
-            separator = "\t" if ".tsv" in _a_file(name).lower() else ","
+            separator = separator_of(first_file(name))
             frame = spark.read.csv(
                 name, header=True, inferSchema=True, sep=separator, enforceSchema=False
             )
@@ -63,7 +64,7 @@ def _read_parquet(
 ) -> tuple[DataFrame, list[Column]]:
     nanos: set[str] = set()
     if is_local:
-        schema = pq.read_schema(_a_file(name))
+        schema = pq.read_schema(first_file(name))
         nanos = {field.name for field in schema if field.type in (_NS, _NS_UTC)}
     if not nanos:
         frame = spark.read.parquet(name)
@@ -83,33 +84,6 @@ def _read_parquet(
             value = sf.timestamp_micros(sf.floor(value / 1000)).alias(column)
         columns.append(value)
     return frame, columns
-
-
-def _existing(path: Path) -> str:
-    if not path.exists():
-        message = f"there is no file {str(path)!r}"
-        raise DatasetError(message)
-    if path.is_dir() and not _files_in(path):
-        message = f"folder {str(path)!r} holds no file"
-        raise DatasetError(message)
-    return str(path.resolve())
-
-
-def _is_csv(name: str, *, is_local: bool) -> bool:
-    return (_a_file(name) if is_local else name).lower().endswith(_CSV)
-
-
-def _a_file(name: str) -> str:
-    """The file itself, or of a folder the first in it: all are of one kind."""
-    path = Path(name)
-    return str(_files_in(path)[0]) if path.is_dir() else name
-
-
-def _files_in(folder: Path) -> list[Path]:
-    # What Spark leaves out as well: marks of success, checksums, unfinished work.
-    return sorted(
-        path for path in folder.rglob("*") if path.is_file() and path.name[:1] not in ("_", ".")
-    )
 
 
 def _quoted(column: str) -> str:

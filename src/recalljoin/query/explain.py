@@ -1,26 +1,69 @@
-"""A bound query in words: what it joins, on what, and how well."""
+"""A query in words: what it joins, on what, and how well."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recalljoin.query.bound import BoundQuery
 from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.given import data_of, with_columns
 from recalljoin.query.render import render
+from recalljoin.query.sources import schema_of
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
-    from recalljoin.query.bound import BoundQuality, BoundQuery
+    from collections.abc import Mapping
+
+    from recalljoin.query.bound import BoundQuality
+    from recalljoin.query.durations import TimeUnit
+    from recalljoin.query.functions import Functions
+    from recalljoin.query.model import Query
+    from recalljoin.query.sources import Source
 
 
-def explain(bound: BoundQuery) -> str:
-    """What a query does, as text for people.
+def explain(
+    query: str | Query | BoundQuery,
+    inputs: Mapping[str, Source] | None = None,
+    *,
+    time: str | None = None,
+    arrival: str | None = None,
+    functions: Functions | None = None,
+    time_unit: TimeUnit = "ms",
+) -> str:
+    """What a query does, as text for people: its keys, conditions, windows and target.
+
+    Parameters
+    ----------
+    query
+        Text in the paper's form, a query, or a query that is bound already.
+    inputs
+        For each stream what it reads, of which only the columns are looked at: a Spark DataFrame,
+        streaming or not; an Arrow table or schema; or the path of a Parquet or CSV file, or of a
+        folder of them. Streams of a query may carry their data themselves.
+    time, arrival
+        Columns with the event time and the arrival, for all streams; by default what the query
+        says (``ts``, and none).
+    functions
+        Functions of your own that a text calls.
+    time_unit
+        What integer time columns count in.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    DatasetError
+        When a file is missing or cannot be read.
+    InvalidSetting
+        When an input is something else.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from recalljoin.query import parse_query
-    >>> schema = pa.schema({"ts": pa.int64(), "a1": pa.int32()})
-    >>> query = parse_query("SELECT * FROM s1 [5 SEC], s2 [1 MINUTE] WHERE s1.a1 = s2.a1")
-    >>> print(explain(query.bind({"s1": schema, "s2": schema})))
+    >>> left = pa.table({"ts": [1], "a1": [7]})
+    >>> right = pa.schema({"ts": pa.int64(), "a1": pa.int32()})
+    >>> query = "SELECT * FROM s1 [5 SEC], s2 [1 MINUTE] WHERE s1.a1 = s2.a1"
+    >>> print(explain(query, {"s1": left, "s2": right}))
     streams
       s1  window 5 s    time ts
       s2  window 1 min  time ts
@@ -34,6 +77,26 @@ def explain(bound: BoundQuery) -> str:
       no target
     times are counted in ms
     """
+    if isinstance(query, BoundQuery):
+        return _explained(query)
+    given = inputs if isinstance(query, str) else data_of(query, inputs)
+    schemas = {name: schema_of(data, stream=name) for name, data in (given or {}).items()}
+    if isinstance(query, str):
+        # With the schemas, so that the faults of the text and of its columns come together.
+        query = parse_query(
+            query,
+            functions=functions,
+            time=time or "ts",
+            arrival=arrival,
+            schemas=schemas,
+            time_unit=time_unit,
+        )
+    else:
+        query = with_columns(query, time=time, arrival=arrival)
+    return _explained(query.bind(schemas, time_unit=time_unit))
+
+
+def _explained(bound: BoundQuery) -> str:
     names = [stream.name for stream in bound.streams]
     sections = {
         "streams": _streams(bound),

@@ -1,9 +1,9 @@
-"""Columns that are said beside a query, for all of its streams."""
+"""What is said beside a query: columns for all of its streams, and the data they hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recalljoin.errors import InvalidSetting
 
@@ -45,3 +45,9 @@ def with_usual_arrival(query: Query, schemas: Mapping[str, pa.Schema]) -> Query:
         )
         raise InvalidSetting(message)
     return query
+
+
+def data_of(query: Query, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The data by stream or source: what the streams carry, and what is given beside the query."""
+    carried = {stream.name: stream.data for stream in query.streams if stream.data is not None}
+    return carried | dict(inputs or {})

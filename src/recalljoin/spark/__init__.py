@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from recalljoin.spark.join import join, sql
+from recalljoin.spark.door import join, sql
 from recalljoin.spark.progress import forecast, late, progress, refused
 from recalljoin.spark.sampling import sample
-from recalljoin.spark.streams import FrameStream, stream
 
-__all__ = [
-    "FrameStream",
-    "forecast",
-    "join",
-    "late",
-    "progress",
-    "refused",
-    "sample",
-    "sql",
-    "stream",
-]
+__all__ = ["forecast", "join", "late", "progress", "refused", "sample", "sql"]

@@ -1,11 +1,11 @@
-"""DataFrames in, DataFrame out."""
+"""A join put together of Spark's operators: DataFrames in, DataFrame out."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
@@ -14,12 +14,10 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import DurationLike, Functions, Quality, Query, parse_query
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
 from recalljoin.spark.observed import COUNTS, totals
-from recalljoin.spark.options import RunOptions, RunSettings
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
 from recalljoin.spark.processor import CellProcessor, whereabouts
@@ -49,105 +47,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from recalljoin.engine.output import Output
-    from recalljoin.spark.streams import FrameStream
+    from recalljoin.query import Query
+    from recalljoin.spark.options import RunSettings
 
 _LOG = logging.getLogger(__name__)
 
 
-def join(
-    *streams: FrameStream,
-    on: str | None = None,
-    select: str = "*",
-    recall: float | None = None,
-    period: DurationLike = "1 minute",
-    interval: DurationLike = "1 second",
-    granularity: DurationLike | None = None,
-    min_wait: DurationLike = 0,
-    max_wait: DurationLike | None = None,
-    initial_wait: DurationLike | None = None,
-    functions: Functions | None = None,
-    **run: Unpack[RunOptions],
-) -> DataFrame:
-    """Join streams within their windows, as completely as asked for and no later than needed.
+def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings) -> DataFrame:
+    """Run a query over DataFrames.
 
     Parameters
     ----------
-    streams
-        The inputs, made by :func:`~recalljoin.spark.streams.stream`.
-    on
-        What must hold for a result, as SQL; None joins everything within the windows.
-    select
-        ``"*"``: one struct per stream. Otherwise a list such as ``"o.id, p.ts AS paid"``.
-        A column ``result_time`` is added: the largest time among the members.
-    recall
-        Smallest share of the true results to produce, in (0, 1]. Larger waits longer.
-    period, interval, granularity, min_wait, max_wait, initial_wait
-        As in :class:`~recalljoin.query.Quality`.
-    functions
-        Functions of your own that the condition and the outputs call.
-    run
-        How it is run: see :class:`RunSettings`.
-
-    Returns
-    -------
-    DataFrame
-        Streaming, for any sink and any later operator.
+    query
+        What to join.
+    frames
+        The DataFrame of each stream, by its name or that of its source.
+    settings
+        How it is run.
 
     Raises
     ------
     InvalidQuery
         With every fault of the query.
     InvalidSetting
-        When settings contradict each other or the session's.
+        When settings contradict each other, the DataFrames or the session's.
     """
-    quality = None
-    if recall is not None:
-        quality = Quality(
-            recall=recall,
-            period=period,
-            interval=interval,
-            granularity=granularity,
-            min_wait=min_wait,
-            max_wait=max_wait,
-            initial_wait=initial_wait,
-        )
-    query = Query(
-        streams=[each.declared for each in streams],
-        condition=on,
-        select=select,
-        quality=quality,
-        functions=functions or Functions(),
-    )
-    frames = {each.declared.name: each.frame for each in streams}
-    return _joined(query, frames, RunSettings(**run))
-
-
-def sql(
-    text: str,
-    frames: Mapping[str, DataFrame],
-    *,
-    time: str | Mapping[str, str] = "ts",
-    functions: Functions | None = None,
-    **run: Unpack[RunOptions],
-) -> DataFrame:
-    """Join streams as a query in the paper's form says.
-
-    Parameters
-    ----------
-    text
-        ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
-    frames
-        The DataFrame of each stream, by the name the query gives it.
-    time
-        Time column, of all streams or by stream.
-    functions, run
-        As in :func:`join`.
-    """
-    query = parse_query(text, functions=functions, time=time)
-    return _joined(query, dict(frames), RunSettings(**run))
-
-
-def _joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings) -> DataFrame:
     by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
     spark = same_session(list(by_stream.values()))
     streaming = {name: frame.isStreaming for name, frame in by_stream.items()}

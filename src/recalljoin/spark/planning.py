@@ -17,6 +17,7 @@ from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
 from recalljoin.query.sizes import n_bytes
+from recalljoin.query.sources import arrow_schema
 from recalljoin.spark.adaptation import PolicyPlan, plan_policy
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import CellPlan
@@ -28,7 +29,6 @@ from recalljoin.spark.hot import can_split
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
-from recalljoin.spark.streams import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

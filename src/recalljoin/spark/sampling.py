@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import nanoseconds
-from recalljoin.spark.streams import arrow_schema
+from recalljoin.query.sources import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import Functions, Query, Stream
+from recalljoin.query import Functions, Quality, Query, Stream
 
 SCHEMA = pa.schema({"ts": pa.int64(), "id": pa.int64(), "amount": pa.float64()})
 TWO = (Stream("a", window="5 s"), Stream("b", window="5 s"))
@@ -115,3 +115,17 @@ def test_queries_survive_the_way_between_processes() -> None:
     bound = query.bind({"a": SCHEMA, "b": SCHEMA})
     assert pickle.loads(pickle.dumps(bound)) == bound
     assert hash(bound) == hash(pickle.loads(pickle.dumps(bound)))
+
+
+def test_a_query_needs_a_window_of_every_stream_and_says_so_with_all_other_faults() -> None:
+    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    query = Query(
+        streams=[Stream("a"), Stream("b", time="at"), Stream("c", window=0)],
+        quality=Quality(recall=0.9),
+    )
+    with pytest.raises(InvalidQuery) as error:
+        query.bind(dict.fromkeys("abc", schema))
+    first, second, third = error.value.faults
+    assert first == "stream `a` has no window; write for example window='5 seconds'"
+    assert second == "stream `b` has no window; write for example window='5 seconds'"
+    assert "no time column `at`" in third

@@ -1,0 +1,126 @@
+"""Which columns the data of a stream have: DataFrames, files, Arrow tables, or a schema itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from recalljoin.errors import DatasetError, InvalidSetting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Source = Any
+"""A Spark DataFrame, an Arrow table or schema, or the path of a Parquet or CSV file or folder."""
+
+_CSV: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+
+def schema_of(source: Source, *, stream: str) -> pa.Schema:
+    """The columns of a stream's data.
+
+    Parameters
+    ----------
+    source
+        A Spark DataFrame, streaming or not; an Arrow table, reader or schema; or the path of a
+        Parquet or CSV file, or of a folder with such files.
+    stream
+        Name of the stream, for messages.
+
+    Raises
+    ------
+    DatasetError
+        When a file is missing or cannot be read.
+    InvalidSetting
+        When it is something else.
+
+    Examples
+    --------
+    >>> schema_of(pa.table({"ts": [1], "user": ["ada"]}), stream="clicks").names
+    ['ts', 'user']
+    """
+    if isinstance(source, pa.Schema):
+        return source
+    if isinstance(source, str | Path):
+        return _schema_of_file(source)
+    if isinstance(getattr(source, "schema", None), pa.Schema):
+        return source.schema
+    if type(source).__module__.partition(".")[0] == "pyspark":
+        return arrow_schema(source)
+    message = (
+        f"the data of stream `{stream}` must be a Spark DataFrame, an Arrow table or schema, or "
+        f"the path of a Parquet or CSV file, got {type(source).__name__}"
+    )
+    raise InvalidSetting(message)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow schema in which Spark hands over a DataFrame's rows."""
+    # Whoever has a DataFrame has loaded PySpark; a query without one must do without.
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    schema = to_arrow_schema(frame.schema, timezone=zone)
+    return pa.schema([field.remove_metadata() for field in schema])
+
+
+def existing(path: str | Path) -> str:
+    """A local file or folder, by its whole name.
+
+    Raises
+    ------
+    DatasetError
+        When there is none, or the folder is empty.
+    """
+    place = Path(path)
+    if not place.exists():
+        message = f"there is no file {str(place)!r}"
+        raise DatasetError(message)
+    if place.is_dir() and not _files_in(place):
+        message = f"folder {str(place)!r} holds no file"
+        raise DatasetError(message)
+    return str(place.resolve())
+
+
+def first_file(name: str) -> str:
+    """The file itself, or of a folder the first in it: all are of one kind."""
+    path = Path(name)
+    return str(_files_in(path)[0]) if path.is_dir() else name
+
+
+def is_csv(name: str) -> bool:
+    """Whether a file is CSV by its name; all others are Parquet."""
+    return name.lower().endswith(_CSV)
+
+
+def separator_of(name: str) -> str:
+    """What stands between two values in a file of that name."""
+    return "\t" if ".tsv" in name.lower() else ","
+
+
+def _schema_of_file(path: str | Path) -> pa.Schema:
+    # Loaded here, as few queries are about files.
+    import pyarrow.csv  # noqa: PLC0415
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    name = str(path)
+    if "://" not in name:
+        name = first_file(existing(path))
+    kind = "CSV" if is_csv(name) else "Parquet"
+    options = pyarrow.csv.ParseOptions(delimiter=separator_of(name))
+    form = ds.CsvFileFormat(options) if kind == "CSV" else ds.ParquetFileFormat()
+    try:
+        return ds.dataset(name, format=form).schema
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        message = f"{str(path)!r} cannot be read as {kind}: {reason}"
+        raise DatasetError(message) from error
+
+
+def _files_in(folder: Path) -> list[Path]:
+    # What Spark leaves out as well: marks of success, checksums, unfinished work.
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name[:1] not in ("_", ".")
+    )

@@ -1,0 +1,338 @@
+"""The two ways to ask for a join on Spark: in Python, and as text."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Never
+
+from recalljoin.engine.ahead import AUTO
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.horizon import DEFAULT_LIMIT
+from recalljoin.query import DurationLike, Functions, Quality, Query, Stream, TimeUnit, parse_query
+from recalljoin.query.spelling import way_out
+from recalljoin.spark.join import joined
+from recalljoin.spark.options import METRICS, TICK, Arrival, HotKeys, RunSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from recalljoin.query.sizes import SizeLike
+    from recalljoin.spark.adaptation import PolicyChoice
+    from recalljoin.spark.learning import Known
+
+
+def join(
+    *streams: Stream,
+    on: str | None = None,
+    select: str = "*",
+    functions: Functions | None = None,
+    recall: float | None = None,
+    period: DurationLike = "1 minute",
+    interval: DurationLike = "1 second",
+    granularity: DurationLike | None = None,
+    min_wait: DurationLike = 0,
+    max_wait: DurationLike | None = None,
+    initial_wait: DurationLike | None = None,
+    k: DurationLike | None = None,
+    policy: PolicyChoice | None = None,
+    policy_options: Mapping[str, Any] | None = None,
+    learn_from: Known | None = None,
+    control_log: str | None = None,
+    late_rows: bool = False,
+    idle_after: DurationLike | None = None,
+    flush: bool = False,
+    max_ahead: DurationLike | None = AUTO,
+    retention: DurationLike | None = None,
+    horizon_memory: SizeLike = DEFAULT_LIMIT,
+    cells: int | None = None,
+    groups: int | None = None,
+    hot_keys: HotKeys = "auto",
+    arrival: Arrival = "tick",
+    tick: DurationLike = TICK,
+    time_unit: TimeUnit = "ms",
+    name: str = METRICS,
+    **unknown: Never,
+) -> DataFrame:
+    """Join streams within their windows, as completely as asked for and no later than needed.
+
+    Durations are text such as ``"5 seconds"``, whole milliseconds, or timedeltas.
+
+    Parameters
+    ----------
+    streams
+        The inputs: ``rj.Stream("o", orders, time="ts", window="5 seconds")``. The DataFrames
+        are all streaming, or all recorded with a column of ``arrival``.
+    on
+        What must hold for a result, as SQL; None joins everything within the windows.
+    select
+        ``"*"``: one struct per stream. Otherwise a list such as ``"o.id, p.ts AS paid"``.
+        A column ``result_time`` is added: the largest time among the members.
+    functions
+        Functions of your own that the condition and the outputs call.
+    recall
+        Smallest share of the true results to produce, in (0, 1]. Larger waits longer. Either this
+        or ``k`` is given.
+    period
+        Recall is measured over the results of the last ``period``. Longer lets good moments make
+        up for bad ones.
+    interval
+        The wait is chosen anew every ``interval``. Shorter follows changes faster.
+    granularity
+        The wait is a multiple of it; None for any wait.
+    min_wait, max_wait
+        Shortest and longest time to wait for late tuples, whatever the recall; None for no limit.
+    initial_wait
+        How long to wait until enough is known of the streams. By default a sixth of the period.
+    k
+        A fixed wait in place of ``recall``. Larger waits longer, loses fewer results.
+    policy
+        What chooses the wait for a recall: a policy's name, by default ``"slack"``, or a function
+        that makes one.
+    policy_options
+        What only that policy has, such as ``share`` and ``memory`` of ``"slack"``.
+    learn_from
+        What the policy ``"slack"`` is to begin with instead of a careful wait: an ``Advice`` of
+        :func:`recalljoin.advise`, or the control log of an earlier run, whose K and experience
+        are taken over.
+    control_log
+        Folder in which cells leave what the policy needs, and what :func:`recalljoin.open` reads.
+        All workers must see it, and it must be the same when the query starts again from its
+        checkpoint. By default a temporary folder; on a cluster it must be given.
+    late_rows
+        Keep late tuples in the control log.
+    idle_after
+        Time without a tuple after which a stream no longer holds the others back; None for never.
+    flush
+        Release everything at the end of a bounded run (``trigger(availableNow=True)``). Tuples
+        that come in a later run are late. Recorded arrivals always end so.
+    max_ahead
+        A time further ahead of its stream than this is refused, until other rows confirm that the
+        stream has really come there; times that are not ahead of the clock are always taken.
+        ``"auto"``: one hour, or ten times the longest of windows and period. None takes every time.
+    retention
+        How long tuples are remembered after they have left their window, to count the results
+        lost with tuples that come even later. By default it follows the delays, and is at least as
+        long as the period and the largest window.
+    horizon_memory
+        How much memory the tuples remembered so may take, over all cells: text such as
+        ``"256 MB"``, or bytes. Where that is too little for the delays, ``horizon_limited`` in the
+        progress says so, and recall is known less exactly.
+    cells
+        Operator instances the work is divided over; by default as many as there are cores.
+    groups
+        Tasks the cells are divided over, the cells of one task running as threads; by default one
+        for each executor, which then finds its cells in memory again in every batch.
+    hot_keys
+        Keys that so many tuples have that one cell would do most of the work; each is spread over
+        cells. ``"auto"``: they are found while the query runs (not in recorded arrivals).
+        ``"off"``: none is looked for. Or the keys themselves, by the column they stand in:
+        ``{"o.customer": ["guest"]}``. Keys that are named may not change on a checkpoint, and no
+        others are looked for. Results do not depend on it.
+    arrival
+        ``"tick"``: all tuples of a micro-batch are there at once, over any number of cells.
+        ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
+        ``arrival`` columns (in step without), within one cell; K is adapted inside a batch, at
+        the end of every interval.
+    tick
+        Of recorded arrivals: rows that arrive within this time of each other arrive together.
+        Where tuples arrive one by one, nothing depends on it.
+    time_unit
+        What integer columns of time and arrival count in: ``"s"``, ``"ms"``, ``"us"``, ``"ns"``.
+    name
+        Of the metrics in the query's own progress; two joins in one query need two.
+    unknown
+        Nothing: any other name is refused, with the option that was probably meant.
+
+    Returns
+    -------
+    DataFrame
+        Streaming, for any sink and any later operator.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    InvalidSetting
+        When there is no such option, or settings contradict each other or the session's.
+
+    Examples
+    --------
+    ::
+
+        joined = rj.join(
+            rj.Stream("o", orders, time="ts", window="5 seconds"),
+            rj.Stream("p", payments, time="ts", window="5 seconds"),
+            on="o.id = p.order_id AND abs(o.amount - p.amount) < 1",
+            recall=0.95,
+        )
+    """
+    _refuse_unknown(join, unknown)
+    _refuse_others(streams)
+    quality = None
+    if recall is not None:
+        quality = Quality(
+            recall=recall,
+            period=period,
+            interval=interval,
+            granularity=granularity,
+            min_wait=min_wait,
+            max_wait=max_wait,
+            initial_wait=initial_wait,
+        )
+    query = Query(
+        # The query travels to the workers, and the DataFrames do not.
+        streams=[replace(each, data=None) for each in streams],
+        condition=on,
+        select=select,
+        quality=quality,
+        functions=functions or Functions(),
+    )
+    settings = RunSettings(
+        k=k,
+        policy=policy,
+        policy_options=policy_options,
+        learn_from=learn_from,
+        control_log=control_log,
+        late_rows=late_rows,
+        idle_after=idle_after,
+        flush=flush,
+        max_ahead=max_ahead,
+        retention=retention,
+        horizon_memory=horizon_memory,
+        cells=cells,
+        groups=groups,
+        hot_keys=hot_keys,
+        arrival=arrival,
+        tick=tick,
+        time_unit=time_unit,
+        name=name,
+    )
+    return joined(query, {each.name: each.data for each in streams}, settings)
+
+
+def sql(
+    text: str,
+    frames: Mapping[str, DataFrame],
+    *,
+    time: str | Mapping[str, str] = "ts",
+    functions: Functions | None = None,
+    k: DurationLike | None = None,
+    policy: PolicyChoice | None = None,
+    policy_options: Mapping[str, Any] | None = None,
+    learn_from: Known | None = None,
+    control_log: str | None = None,
+    late_rows: bool = False,
+    idle_after: DurationLike | None = None,
+    flush: bool = False,
+    max_ahead: DurationLike | None = AUTO,
+    retention: DurationLike | None = None,
+    horizon_memory: SizeLike = DEFAULT_LIMIT,
+    cells: int | None = None,
+    groups: int | None = None,
+    hot_keys: HotKeys = "auto",
+    arrival: Arrival = "tick",
+    tick: DurationLike = TICK,
+    time_unit: TimeUnit = "ms",
+    name: str = METRICS,
+    **unknown: Never,
+) -> DataFrame:
+    """Join streams as a query in the paper's form says.
+
+    Parameters
+    ----------
+    text
+        ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
+    frames
+        The DataFrame of each stream, by the name the query gives it.
+    time
+        Time column, of all streams or by stream.
+    functions
+        Functions of your own that the condition and the outputs call.
+    k, policy, policy_options, learn_from
+        How the wait is chosen: as in :func:`recalljoin.join`.
+    control_log, late_rows
+        What is kept for :func:`recalljoin.open` to read: as in :func:`recalljoin.join`.
+    idle_after, flush, max_ahead
+        Streams that fall silent or end, and times that cannot be right: as in
+        :func:`recalljoin.join`.
+    retention, horizon_memory
+        How long tuples are remembered: as in :func:`recalljoin.join`.
+    cells, groups, hot_keys
+        How the work is divided: as in :func:`recalljoin.join`.
+    arrival, tick, time_unit, name
+        As in :func:`recalljoin.join`.
+    unknown
+        Nothing: any other name is refused, with the option that was probably meant.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`recalljoin.join`.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    InvalidSetting
+        When there is no such option, or settings contradict each other or the session's.
+    """
+    _refuse_unknown(sql, unknown)
+    settings = RunSettings(
+        k=k,
+        policy=policy,
+        policy_options=policy_options,
+        learn_from=learn_from,
+        control_log=control_log,
+        late_rows=late_rows,
+        idle_after=idle_after,
+        flush=flush,
+        max_ahead=max_ahead,
+        retention=retention,
+        horizon_memory=horizon_memory,
+        cells=cells,
+        groups=groups,
+        hot_keys=hot_keys,
+        arrival=arrival,
+        tick=tick,
+        time_unit=time_unit,
+        name=name,
+    )
+    return joined(parse_query(text, functions=functions, time=time), dict(frames), settings)
+
+
+def _refuse_unknown(call: Callable[..., object], unknown: Mapping[str, object]) -> None:
+    """Refuse options that there are not, all of them together.
+
+    Python would raise a TypeError at the first one. As the type of ``**unknown`` is Never, type
+    checkers refuse them as well.
+    """
+    parameters = inspect.signature(call).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    faults = [
+        f"`{call.__name__}` has no option `{name}`; {way_out(name, known, known_as='options')}"
+        for name in unknown
+    ]
+    if faults:
+        raise InvalidSetting("; ".join(faults))
+
+
+def _refuse_others(streams: Sequence[object]) -> None:
+    """Refuse what is no stream, or has no data."""
+    example = "window='5 seconds')"
+    faults = []
+    for number, each in enumerate(streams, start=1):
+        if not isinstance(each, Stream):
+            faults.append(
+                f"input {number} of a join must be a stream, got {type(each).__name__}; write "
+                f"rj.Stream('s{number}', frame, {example}"
+            )
+        elif each.data is None:
+            faults.append(
+                f"stream `{each.name}` has no data; write its DataFrame after its name: "
+                f"rj.Stream('{each.name}', frame, {example}"
+            )
+    if faults:
+        raise InvalidSetting("; ".join(faults))

@@ -1,0 +1,90 @@
+"""How a join is asked for: its options, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recalljoin as rj
+from recalljoin.query import Quality
+from recalljoin.spark.options import RunSettings
+
+DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
+
+
+def options_of(call: Any) -> dict[str, Any]:
+    """Options of a function with their defaults."""
+    parameters = inspect.signature(call).parameters.values()
+    return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("call", [rj.join, rj.sql])
+def test_every_setting_of_a_run_is_an_option_with_the_same_default(call: Any) -> None:
+    options = options_of(call)
+    assert {each.name: each.default for each in fields(RunSettings)}.items() <= options.items()
+
+
+def test_the_target_has_the_same_defaults_as_that_of_a_query() -> None:
+    options = options_of(rj.join)
+    target = {each.name: each.default for each in fields(Quality)}
+    assert options["recall"] is None
+    named = target.keys() & options.keys() - {"recall"}
+    assert len(named) == 6
+    assert {name: options[name] for name in named} == {name: target[name] for name in named}
+
+
+@pytest.mark.parametrize("call", [rj.join, rj.sql])
+def test_help_describes_every_option(call: Any) -> None:
+    text = inspect.getdoc(call) or ""
+    heads = re.findall(r"^([a-z_]+(?:, [a-z_]+)*)$", text, flags=re.MULTILINE)
+    described = {name for head in heads for name in head.split(", ")}
+    assert options_of(call).keys() - described == set()
+    assert "**" not in text
+
+
+def test_the_page_on_spark_has_a_row_for_every_option() -> None:
+    table = DOCS.read_text(encoding="utf-8").partition("## Options")[2].partition("\n## ")[0]
+    rows = {name for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+            for name in re.findall(r"`(\w+)`", row)}  # fmt: skip
+    assert rows == options_of(rj.join).keys() - {"on", "select", "functions"}
+
+
+@pytest.mark.parametrize(
+    ("unknown", "message"),
+    [
+        ({"recal": 0.9}, "`join` has no option `recal`; did you mean `recall`?"),
+        (
+            {"idle_afer": 1, "cell": 2},
+            "`join` has no option `idle_afer`; did you mean `idle_after`?; "
+            "`join` has no option `cell`; did you mean `cells`?",
+        ),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_one_that_was_meant(
+    unknown: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(rj.InvalidSetting) as error:
+        rj.join(**unknown)
+    assert str(error.value) == message
+
+
+def test_an_unknown_option_like_no_other_is_answered_with_all_there_are() -> None:
+    settings: dict[str, Any] = {"zzz": 1}
+    with pytest.raises(rj.InvalidSetting, match="`sql` has no option `zzz`; known options: `time`"):
+        rj.sql("SELECT", {}, **settings)
+
+
+def test_what_is_no_stream_or_has_no_data_is_refused_together() -> None:
+    streams: list[Any] = [[], rj.Stream("p", window=5)]
+    with pytest.raises(rj.InvalidSetting) as error:
+        rj.join(*streams, on="o.id = p.id", recall=0.9)
+    assert str(error.value) == (
+        "input 1 of a join must be a stream, got list; write rj.Stream('s1', frame, "
+        "window='5 seconds'); stream `p` has no data; write its DataFrame after its name: "
+        "rj.Stream('p', frame, window='5 seconds')"
+    )
