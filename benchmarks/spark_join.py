@@ -184,9 +184,10 @@ def run(system: str, folder: Path, n: int, cells: int) -> Measured:
     seconds = sum(durations)
     stages: dict[str, float] = {}
     if system == "recalljoin":
+        from recalljoin.spark.control_log import ControlLog
         from recalljoin.spark.progress import progress_table
 
-        for row in progress_table(str(work / "log")).to_pylist()[1:]:
+        for row in progress_table(ControlLog(str(work / "log"))).to_pylist()[1:]:
             for stage, value in row["seconds"]:
                 stages[stage] = stages.get(stage, 0.0) + value
     operators = [p["stateOperators"][0] for p in progress if p["stateOperators"]]

@@ -18,7 +18,7 @@ from recalljoin.quality.advice import Advice, advise
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
-    from recalljoin.spark import forecast, join, late, progress, refused, sample, sql
+    from recalljoin.spark import JoinLog, join, open, sample, sql
 
 __version__ = "0.1.0"
 
@@ -30,6 +30,7 @@ __all__ = [
     "InvalidQuery",
     "InvalidSetting",
     "InvalidTarget",
+    "JoinLog",
     "Quality",
     "Query",
     "RecallJoinError",
@@ -40,18 +41,15 @@ __all__ = [
     "__version__",
     "advise",
     "explain",
-    "forecast",
     "join",
-    "late",
+    "open",
     "parse_query",
-    "progress",
-    "refused",
     "replay",
     "sample",
     "sql",
 ]
 
-_ON_SPARK = frozenset({"forecast", "join", "late", "progress", "refused", "sample", "sql"})
+_ON_SPARK = frozenset({"JoinLog", "join", "open", "sample", "sql"})
 
 
 def __getattr__(name: str) -> object:

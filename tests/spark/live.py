@@ -19,6 +19,7 @@ from recalljoin.engine import RESULT_TIME
 from recalljoin.quality import Timeline
 from recalljoin.query import Quality, Query, Stream
 from recalljoin.spark.control import ControlReader
+from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.options import RunSettings
 from recalljoin.spark.planning import plan_join
@@ -270,7 +271,7 @@ class Progress:
     @classmethod
     def of(cls, live: Live) -> Progress:
         """Of all batches so far."""
-        table = progress_table(live.log)
+        table = progress_table(ControlLog(live.log))
         names = ("recall", "recall_at_least", "recall_settled")
         recall, at_least, settled = (table[name].to_numpy().astype(np.float64) for name in names)
         until = np.array(live.watermarks)

@@ -88,7 +88,7 @@ def test_a_hot_key_is_found_and_spread_and_still_so_after_a_restart(
     write(tmp_path / "in", range(7, 9))
     run(joined(spark, tmp_path, tmp_path / "in", hot_keys="off", flush=True), tmp_path)
     assert pairs(tmp_path) == true_pairs(9)
-    progress = {row["batch"]: row for row in rj.progress(spark, str(tmp_path / "log")).collect()}
+    progress = {row["batch"]: row for row in rj.open(str(tmp_path / "log")).progress().collect()}
     spread = [row for n, row in progress.items() if row["arrived"] and n >= version.since]
     alone = [row for n, row in progress.items() if row["arrived"] and n < version.since]
     assert len(spread) > 2

@@ -270,7 +270,7 @@ def test_recorded_arrivals_are_replayed_by_ticks(
         **settings,
     )
     found = places(joined, 2)
-    slacks = {row["batch"]: row["k"] for row in rj.progress(spark, str(tmp_path / "log")).collect()}
+    slacks = {row["batch"]: row["k"] for row in rj.open(str(tmp_path / "log")).progress().collect()}
     # Of the three ticks without tuples one was run; the others change nothing.
     schedule = [slacks[n] for n in (0, 1, 2, 3, 3, 3, 4, 5, 6)]
     query = recording.query(
@@ -286,8 +286,8 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     import recalljoin as rj
 
     log = str(tmp_path / "log")
-    with pytest.raises(InvalidSetting, match="holds no batch of a join"):
-        rj.progress(spark, log)
+    with pytest.raises(InvalidSetting, match="holds nothing that a join has written"):
+        rj.open(log)
     rows = [(100, 1, 0), (110, 1, 0), (90, 1, 150), (None, 1, 150)]
     frame = spark.createDataFrame(rows, "ts bigint, a bigint, at bigint")
     other = spark.createDataFrame([(100, 1, 0), (120, 1, 0)], "ts bigint, a bigint, at bigint")
@@ -304,7 +304,8 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     assert sorted((row["l"]["ts"], row["r"]["ts"]) for row in joined.collect()) == [
         (90, 120), (100, 100), (100, 120), (110, 100), (110, 120),
     ]  # fmt: skip
-    progress = rj.progress(spark, log).orderBy("batch").collect()
+    opened = rj.open(log)
+    progress = opened.progress().orderBy("batch").collect()
     last = progress[-1]
     assert (last["total_produced"], last["total_lost"], last["total_late"]) == (5, 1, 1)
     assert (last["total_arrived"], last["total_refused"]) == (5, 1)
@@ -312,12 +313,16 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     assert progress[0]["replication"] == 2.0
     assert [row["watermark"] for row in progress] == [110, 110, None]
     assert set(progress[0]["seconds"]) >= {"route", "decode", "join", "state"}
-    (late,) = rj.late(spark, log, "l").collect()
+    (late,) = opened.late("l").collect()
     assert (late["l"]["ts"], late["delay"], late["lost"], late["batch"]) == (90, 20, 1, 1)
-    (refused,) = rj.refused(spark, log, "l").collect()
+    (refused,) = opened.refused("l").collect()
     assert (refused["l"]["a"], refused["reason"]) == (1, "null time")
     with pytest.raises(InvalidSetting, match=r"holds no late rows of stream 'r'; they are kept"):
-        rj.late(spark, log, "r")
+        opened.late("r")
+    with pytest.raises(
+        InvalidSetting, match=r"holds no refused rows of stream 'L'; did you mean `l`"
+    ):
+        opened.refused("L")
 
 
 def test_the_forecast_says_what_each_slack_would_have_given(
@@ -342,7 +347,7 @@ def test_the_forecast_says_what_each_slack_would_have_given(
         joined.count()
 
     run(tmp_path / "adaptive", recall=0.9, period="600 ms", interval="100 ms", cells=2)
-    curve = rj.forecast(spark, str(tmp_path / "adaptive")).orderBy("k").collect()
+    curve = rj.open(str(tmp_path / "adaptive")).forecast().orderBy("k").collect()
     recalls = [row["recall"] for row in curve]
     assert recalls == sorted(recalls)
     assert recalls[-1] == 1
@@ -351,4 +356,4 @@ def test_the_forecast_says_what_each_slack_would_have_given(
     assert {row["k"]: row["recall"] for row in curve}[30] == 1
     run(tmp_path / "fixed", k=30)
     with pytest.raises(InvalidSetting, match="holds no slack of results; the policy `slack` asks"):
-        rj.forecast(spark, str(tmp_path / "fixed"))
+        rj.open(str(tmp_path / "fixed")).forecast()

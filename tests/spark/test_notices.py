@@ -66,12 +66,15 @@ def test_refused_times_are_mentioned_once_for_each_stream_and_reason(
         report((5, 5), batch=7, s1=ahead),
         report((5, 5), batch=8, s1=ahead, s2={"time out of range": 2, "null time": 1}),
     )
-    end = "; recalljoin.refused shows them, progress counts them and those to come"
+    end = (
+        "; rj.open(control_log).refused('{}') shows them, its progress() counts them and those to "
+        "come"
+    )
     assert messages == [
         "stream `s1`: 3 rows of batch 7 are refused, as their time is further ahead of the stream "
-        "than `max_ahead`" + end,
+        "than `max_ahead`" + end.format("s1"),
         "stream `s2`: 2 rows of batch 8 are refused, as their time is out of range if its integers "
-        "count in ms (give `time_unit` if they do not)" + end,
+        "count in ms (give `time_unit` if they do not)" + end.format("s2"),
     ]
 
 

@@ -66,10 +66,10 @@ def run(spark: SparkSession, folder: Path, tables: list[pa.Table], **more: Any) 
     return query
 
 
-def progress(spark: SparkSession, folder: Path) -> list[Any]:
+def progress(folder: Path) -> list[Any]:
     import recalljoin as rj
 
-    return rj.progress(spark, str(folder / "log")).orderBy("batch").collect()
+    return rj.open(str(folder / "log")).progress().orderBy("batch").collect()
 
 
 @pytest.mark.parametrize("arrival", ["tick", "tuple"])
@@ -79,7 +79,7 @@ def test_half_of_a_stream_that_is_later_than_the_period_halves_the_recall(
     tables = [stream(1, 100_000, late=0.5, by=30_000), stream(2, 100_000)]
     cells = 1 if arrival == "tuple" else 2
     query = run(spark, tmp_path, tables, arrival=arrival, cells=cells)
-    rows = progress(spark, tmp_path)
+    rows = progress(tmp_path)
     at_end = [row for row in rows if 80_000 < (row["watermark"] or 0) < 100_000]
     assert len(at_end) >= 3
     for row in at_end:
@@ -107,7 +107,7 @@ def test_files_read_once_more_are_never_shown_as_complete(
         again = once.set_column(2, "at", pa.array(once["at"].to_numpy() + 40_000))
         tables.append(pa.concat_tables([once, again]))
     run(spark, tmp_path, tables, cells=2, flush=True, horizon_memory="1 kB")
-    rows = progress(spark, tmp_path)
+    rows = progress(tmp_path)
     assert any(row["horizon_limited"] for row in rows)
     assert sum(row["beyond"] for row in rows) > 3000
     # Of each member there are two in the end, and of each result four.

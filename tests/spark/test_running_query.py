@@ -125,9 +125,9 @@ def test_late_tuples_of_a_streaming_query_come_with_what_they_cost(
     inputs.write("s1", 90, 150)
     inputs.write("s2", 150)
     run(inputs.joined(k=0, late_rows=True), tmp_path)
-    (late,) = rj.late(spark, str(tmp_path / "log"), "s1").collect()
+    (late,) = rj.open(str(tmp_path / "log")).late("s1").collect()
     assert (late["s1"]["ts"], late["delay"], late["lost"], late["batch"]) == (90, 20, 3, 1)
-    last = rj.progress(spark, str(tmp_path / "log")).orderBy("batch").collect()[-1]
+    last = rj.open(str(tmp_path / "log")).progress().orderBy("batch").collect()[-1]
     assert (last["total_lost"], last["total_late"]) == (3, 1)
     found = last["total_produced"] / (last["total_produced"] + 3)
     # More results may still be found lost, as there are such that took as long.
@@ -148,7 +148,7 @@ def test_tuples_arrive_one_by_one_and_k_changes_inside_a_batch(
         arrival="tuple", recall=0.99, period=300, interval=50, cells=1, flush=True
     )
     run(joined, tmp_path)
-    rows = rj.progress(spark, str(tmp_path / "log")).orderBy("batch").collect()
+    rows = rj.open(str(tmp_path / "log")).progress().orderBy("batch").collect()
     assert len(rows[0]["ks"]) > 3
     assert max(rows[1]["ks"]) > 0
     true = sum(abs(a - b) <= 50 for a in times for b in times)

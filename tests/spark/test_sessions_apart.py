@@ -62,7 +62,7 @@ joined = joined.mapInArrow(stumble, joined.schema)
 print("PARTITIONS", spark.conf.get("spark.sql.shuffle.partitions"))
 print("ARROW", spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch"))
 print("STORE", spark.conf.get("spark.sql.streaming.stateStore.providerClass").rpartition(".")[2])
-last = rj.progress(spark, "log").orderBy("batch").collect()[-1]
+last = rj.open("log").progress().orderBy("batch").collect()[-1]
 print("PRODUCED", last["total_produced"] == len(found))
 """
 )
@@ -93,7 +93,7 @@ joined = rj.join(*streams, **asked, control_log="log")
 """
     + RUN
     + """
-batches = rj.progress(spark, "log").orderBy("batch").collect()
+batches = rj.open("log").progress().orderBy("batch").collect()
 print("PRODUCED", batches[-1]["total_produced"] == len(found), "in", len(batches) > 2)
 replayed = rj.join(
     *(rj.Stream(n, spark.read.parquet(n).selectExpr("*", "ts AS at"), window=5, arrival="at")

@@ -111,7 +111,7 @@ def test_recorded_arrivals_give_what_the_reference_gives(
     assert sum(m["late"] for m in metrics) == len(expected.late)
     assert sum(m["arrived"] for m in metrics) == len(recording.tuples)
     assert [m["watermark"] for m in metrics][:7] == list(expected.watermarks)
-    progress = rj.progress(spark, str(tmp_path / "log")).orderBy("batch").collect()
+    progress = rj.open(str(tmp_path / "log")).progress().orderBy("batch").collect()
     # When a batch is planned, the one before is the last that can be measured.
     measured = [row["recall"] for row in progress[:-1]]
     assert metrics[0]["recall"] is None

@@ -135,11 +135,11 @@ def test_one_time_of_the_year_2200_in_each_stream_takes_no_result_away(
         log = str(folder / "log")
         joined = rj.join(*streams, on="a.k = b.k", k="30 s", flush=True, control_log=log, cells=2)
         found[name] = pairs(run(joined, folder))
-        refused = rj.progress(spark, log).agg(sf.sum("refused")).first()
+        refused = rj.open(log).progress().agg(sf.sum("refused")).first()
         assert refused is not None
         assert refused[0] == (2 if absurd else 0)
     assert found["spoiled"] == found["sane"]
     assert len(found["sane"]) > 300
     for name in "ab":
-        (row,) = rj.refused(spark, str(tmp_path / "spoiled" / "log"), name).collect()
+        (row,) = rj.open(str(tmp_path / "spoiled" / "log")).refused(name).collect()
         assert row["reason"] == "time far ahead of its stream"

@@ -176,9 +176,7 @@ class LiveJoin:
         )
 
     def _look(self) -> list[Look]:
-        if not ControlLog(str(self.control_log)).exists():
-            return []
-        rows = progress_table(str(self.control_log)).to_pylist()
+        rows = progress_table(ControlLog(str(self.control_log))).to_pylist()
         return [
             Look(
                 batch=row["batch"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recalljoin.spark.door import join, sql
-from recalljoin.spark.progress import forecast, late, progress, refused
+from recalljoin.spark.opened import JoinLog, open
 from recalljoin.spark.sampling import sample
 
-__all__ = ["forecast", "join", "late", "progress", "refused", "sample", "sql"]
+__all__ = ["JoinLog", "join", "open", "sample", "sql"]

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 FORMAT = "recalljoin_control"
+CONTROL_LOG = "control_log"
+"""Where an offset says the control log is, so that it can be found from a query's progress."""
 COMPACT_AFTER = 256
 """Batches whose reports are put together when there are so many."""
 _NOT_COMPACTED = 8
@@ -132,6 +134,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "limited": False,
             "hot": [],
             "identity": self._plan.identity,
+            CONTROL_LOG: self._plan.log.address,
         }
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -167,6 +170,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "limited": self._adaptation.is_limited,
             "hot": hot,
             "identity": self._plan.identity,
+            CONTROL_LOG: self._plan.log.address,
         }
 
     def _slack(self, start: dict[str, Any]) -> int:

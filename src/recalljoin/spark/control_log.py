@@ -47,10 +47,15 @@ class ControlLog:
     folder: str
 
     @property
+    def address(self) -> str:
+        """Where it is, whatever the current folder of who asks."""
+        return self.folder if urlparse(self.folder).scheme else str(Path(self.folder).absolute())
+
+    @property
     def _place(self) -> tuple[pafs.FileSystem, str]:
         if urlparse(self.folder).scheme:
             return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
-        return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
+        return pafs.LocalFileSystem(), self.address
 
     def own(self, query_id: str) -> None:
         """Take the folder for a query, or see that it has been.
@@ -181,6 +186,21 @@ class ControlLog:
     def exists(self) -> bool:
         """Whether any batch has been reported."""
         return bool(self._reported() or self._history())
+
+    def is_of_a_join(self) -> bool:
+        """Whether a join has written to the folder, even if no batch of it has ended yet."""
+        return self.exists() or self._read("query") is not None
+
+    def last_report(self) -> Report | None:
+        """The newest batch that all cells have reported; None before the first."""
+        for number in reversed(self._reported()):
+            complete = self._report(number)
+            if complete is not None:
+                return complete
+        spans = self._history()
+        if not spans:
+            return None
+        return Report.from_json(self._must_read(_history_name(*spans[-1])).splitlines()[-1])
 
     def _must_read(self, name: str) -> str:
         content = self._read(name)

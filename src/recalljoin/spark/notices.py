@@ -49,12 +49,14 @@ class Notices:
                 if reason in refused and (stream, reason) not in self._refused:
                     self._refused.add((stream, reason))
                     _LOG.warning(
-                        "stream `%s`: %d rows of batch %d are refused, as %s; recalljoin.refused "
-                        "shows them, progress counts them and those to come",
+                        "stream `%s`: %d rows of batch %d are refused, as %s; "
+                        "rj.open(control_log).refused(%r) shows them, its progress() counts them "
+                        "and those to come",
                         stream,
                         refused[reason],
                         report.batch,
                         why,
+                        stream,
                     )
 
     def _reasons(self, stream: str) -> dict[str, str]:

@@ -1,0 +1,232 @@
+"""A join that runs or has run, opened to be read: what it did, and the tuples it left out."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.spelling import way_out
+from recalljoin.spark.control import CONTROL_LOG
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import PLACE
+from recalljoin.spark.progress import forecast_table, progress_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class JoinLog:
+    """What a join did, read from its control log: while it runs, or afterwards.
+
+    Made by :func:`recalljoin.open`. Every method reads what is there when it is called.
+    """
+
+    def __init__(self, log: ControlLog, spark: SparkSession | None) -> None:
+        self._log = log
+        self._given = spark
+
+    @property
+    def control_log(self) -> str:
+        """The folder it is read from."""
+        return self._log.folder
+
+    def progress(self) -> DataFrame:
+        """What the join has done, one row a batch.
+
+        Returns
+        -------
+        DataFrame
+            Slack (and where it changes inside a batch, all it was in turn) and watermark.
+            ``recall`` over the last period, as it was estimated after the batch: what it was going
+            to be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``,
+            between which it was with the tuples that had arrived. ``recall_settled``: the lowest
+            recall of any period that ended within the batch, with all that is known by now, and
+            null until the horizon has passed; with the same two bounds. Recall is null where there
+            was no result. Tuples arrived, late and refused (by reason), results produced and lost,
+            each in the batch and in total; tuples ``beyond`` the horizon, buffered and kept (and
+            their ``kept_bytes``); the ``horizon`` for which tuples are remembered behind their
+            windows, and whether it is ``horizon_limited`` by ``horizon_memory``; ``replication``,
+            copies made of a tuple; ``busiest``, how many times the work of a mean cell the busiest
+            one had, in tuples and results; cells ``restored`` from state; time by stage in
+            seconds, over all cells. A time that has not begun or has ended is null. No rows before
+            the first batch has ended.
+        """
+        return self._spark.createDataFrame(progress_table(self._log))
+
+    def forecast(self) -> DataFrame:
+        """What another target would cost: the recall each wait would have had.
+
+        Returns
+        -------
+        DataFrame
+            ``k``, in the query's unit of time, and its ``recall`` over the last period, both
+            growing.
+
+        Raises
+        ------
+        InvalidSetting
+            When the log holds no result of the last period, or when the join's policy does not ask
+            for the slack of results.
+        """
+        return self._spark.createDataFrame(forecast_table(self._log))
+
+    def late(self, stream: str) -> DataFrame:
+        """The late tuples of a stream, where the join was made with ``late_rows=True``.
+
+        Returns
+        -------
+        DataFrame
+            The tuple as a struct of the columns the query reads, ``delay`` behind its stream, the
+            number of results ``lost`` with it, whether it came ``beyond`` the horizon in which
+            losses are known, and its ``batch``.
+
+        Raises
+        ------
+        InvalidSetting
+            When the join has no such stream, or no late tuple of it is kept.
+        """
+        rows = self._spark.read.parquet(self._rows_folder("late", stream))
+        names = [name for name in rows.columns if not name.startswith("__")]
+        copies = Window.partitionBy("__batch", PLACE)
+        # A tuple with copies has lost results in several cells; one of them owns it.
+        lost = sf.when(sf.col(PLACE).isNull(), sf.col("__lost")).otherwise(
+            sf.sum("__lost").over(copies)
+        )
+        return (
+            rows.withColumn("__all_lost", lost)
+            .where("__owned")
+            .select(
+                sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+                sf.col("__delay").alias("delay"),
+                sf.col("__all_lost").alias("lost"),
+                sf.col("__beyond").alias("beyond"),
+                sf.col("__batch").alias("batch"),
+            )
+        )
+
+    def refused(self, stream: str) -> DataFrame:
+        """The rows of a stream that could not take part, as a struct, with the ``reason``.
+
+        Raises
+        ------
+        InvalidSetting
+            When the join has no such stream, or no row of it was refused.
+        """
+        rows = self._spark.read.parquet(self._rows_folder("refused", stream))
+        names = [name for name in rows.columns if name != "__reason"]
+        return rows.select(
+            sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+            sf.col("__reason").alias("reason"),
+        )
+
+    def __repr__(self) -> str:
+        last = self._log.last_report()
+        if last is None:
+            return f"<JoinLog {self.control_log!r}: no batch yet>"
+        wait = describe(last.k * NANOSECONDS_PER[last.unit])
+        streams = ", ".join(last.streams)
+        return f"<JoinLog {self.control_log!r}: {streams}; batch {last.batch}, K {wait}>"
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._given is not None:
+            return self._given
+        try:
+            return SparkSession.active()
+        except PySparkException as error:
+            message = "there is no Spark session; give one, as in rj.open(control_log, spark=spark)"
+            raise InvalidSetting(message) from error
+
+    def _rows_folder(self, kind: str, stream: str) -> str:
+        folder = self._log.rows_folder(kind, stream)
+        if folder is not None:
+            return folder
+        message = f"`control_log` {self.control_log!r} holds no {kind} rows of stream {stream!r}"
+        last = self._log.last_report()
+        if last is not None and stream not in last.streams:
+            message += "; " + way_out(stream, last.streams, known_as="streams")
+        elif kind == "late":
+            message += "; they are kept where the join is made with late_rows=True"
+        raise InvalidSetting(message)
+
+
+def open(
+    source: str | os.PathLike[str] | StreamingQuery, *, spark: SparkSession | None = None
+) -> JoinLog:
+    """Open a join that runs or has run, to read what it did.
+
+    Parameters
+    ----------
+    source
+        The ``control_log`` given to :func:`recalljoin.join`; or the StreamingQuery itself, which
+        says where its control log is as soon as its first batch has ended.
+    spark
+        The session of the DataFrames that are read; by default the active one.
+
+    Returns
+    -------
+    JoinLog
+        With ``progress()``, ``forecast()``, ``late(stream)`` and ``refused(stream)``.
+
+    Raises
+    ------
+    InvalidSetting
+        When no join has written to the folder; or the query has no join of recalljoin in it, or
+        more than one, or has not ended a batch yet.
+    """
+    folder = os.fspath(source) if isinstance(source, str | os.PathLike) else _folder_of(source)
+    log = ControlLog(folder)
+    if not log.is_of_a_join():
+        message = (
+            f"`control_log` {folder!r} holds nothing that a join has written; give the folder "
+            "that the join was given as `control_log`"
+        )
+        raise InvalidSetting(message)
+    return JoinLog(log, spark)
+
+
+def _folder_of(query: StreamingQuery) -> str:
+    """Where the control log of a query is, by the offsets in its newest progress."""
+    if not hasattr(query, "recentProgress"):
+        message = (
+            "`open` takes the folder of a control log or a StreamingQuery, got "
+            f"{type(query).__name__}"
+        )
+        raise InvalidSetting(message)
+    progress = query.recentProgress
+    if not progress:
+        message = (
+            f"query {query.name or query.id} has not ended its first batch, and does not say "
+            "where its control log is before; try again later, or give the `control_log` itself"
+        )
+        raise InvalidSetting(message)
+    folders = list(dict.fromkeys(_folders_in(progress[-1])))
+    if len(folders) == 1:
+        return folders[0]
+    what = f"query {query.name or query.id} has "
+    if folders:
+        what += f"{len(folders)} joins in it; give the `control_log` of one: {', '.join(folders)}"
+    else:
+        what += "no join of recalljoin in it"
+    raise InvalidSetting(what)
+
+
+def _folders_in(progress: Any) -> Iterator[str]:
+    for source in progress["sources"]:
+        try:
+            offset = json.loads(source["endOffset"] or "null")
+        except (TypeError, ValueError):
+            continue
+        if isinstance(offset, dict) and isinstance(offset.get(CONTROL_LOG), str):
+            yield offset[CONTROL_LOG]
