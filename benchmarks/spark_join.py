@@ -136,6 +136,7 @@ def joined(system: str, left: DataFrame, right: DataFrame, folder: Path, cells: 
     if system == "recalljoin":
         import recalljoin as rj
 
+        rj.prepare(left.sparkSession)
         return rj.join(
             rj.Stream("l", left, window=WINDOW),
             rj.Stream("r", right, window=WINDOW),

@@ -18,7 +18,7 @@ from recalljoin.quality.advice import Advice, advise
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
-    from recalljoin.spark import JoinLog, join, open, sample, sql
+    from recalljoin.spark import JoinLog, join, open, prepare, sample, sql
 
 __version__ = "0.1.0"
 
@@ -44,12 +44,13 @@ __all__ = [
     "join",
     "open",
     "parse_query",
+    "prepare",
     "replay",
     "sample",
     "sql",
 ]
 
-_ON_SPARK = frozenset({"JoinLog", "join", "open", "sample", "sql"})
+_ON_SPARK = frozenset({"JoinLog", "join", "open", "prepare", "sample", "sql"})
 
 
 def __getattr__(name: str) -> object:

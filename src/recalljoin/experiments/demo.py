@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from recalljoin.experiments.evaluation import open_recording
 from recalljoin.experiments.setup import Setup
 from recalljoin.query import Stream
-from recalljoin.spark import join
+from recalljoin.spark import join, prepare
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.progress import progress_table
 
@@ -117,8 +117,7 @@ class LiveJoin:
 
     def start(self) -> StreamingQuery:
         """Start the query; it ends when all files have been joined."""
-        # One group of cells, so that each batch costs as little as it can.
-        self.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        prepare(self.spark)
         joined = join(
             *(Stream(name, self._frame(name), time="ts", window=WINDOW) for name in self.tables),
             on=CONDITION,

@@ -5,5 +5,6 @@ from __future__ import annotations
 from recalljoin.spark.door import join, sql
 from recalljoin.spark.opened import JoinLog, open
 from recalljoin.spark.sampling import sample
+from recalljoin.spark.session import prepare
 
-__all__ = ["JoinLog", "join", "open", "sample", "sql"]
+__all__ = ["JoinLog", "join", "open", "prepare", "sample", "sql"]

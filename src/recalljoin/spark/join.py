@@ -34,7 +34,7 @@ from recalljoin.spark.session import (
     default_groups,
     is_connected,
     is_local,
-    prepare,
+    require,
     same_session,
 )
 from recalljoin.spark.unfolding import folded_schema, unfolded
@@ -108,7 +108,7 @@ def _streaming(
         control_log=_control_log(spark, settings),
     )
     needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
-    prepare(spark, plan.layout.n_groups, needed)
+    require(spark, plan.layout.n_groups, needed)
     spark.dataSource.register(ControlSource)
     control = plan.control(flush=settings.flush).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()

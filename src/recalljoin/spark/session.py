@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_PARTITIONS = "spark.sql.shuffle.partitions"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_DEFAULT_PROVIDER = ".HDFSBackedStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = 200
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -31,7 +32,7 @@ _DEFAULT_ARROW = {ARROW_BYTES: "67108864b", ARROW_ROWS: "10000"}
 _LIGHT_ARROW = {ARROW_BYTES: str(2**31 - 1), ARROW_ROWS: "2000"}
 """No limit but that of rows: of pieces as in :mod:`recalljoin.spark.packing`, again 64 MB."""
 _LIFTED: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-"""Sessions that have the latter because a join has set them so."""
+"""Sessions that have no limit but that of rows because :func:`prepare` has set it so."""
 
 
 def session_of(frame: Any) -> SparkSession:
@@ -79,80 +80,107 @@ def default_groups(spark: SparkSession) -> int:
     return max(1, asked_for, there_are)
 
 
-def prepare(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) -> None:
-    """Make the session fit for a join of rows like these over ``n_groups`` groups of cells.
+def prepare(spark: SparkSession, *, groups: int | None = None) -> None:
+    """Set up a session for joins: what they need, and what makes them fast.
 
-    What somebody has chosen is never changed.
+    :func:`recalljoin.join` sets what it needs by itself, with a line in the log. Called before,
+    this does it without one, and it also takes away the limit of bytes on what Spark hands to
+    Python at once (2,000 rows are the limit then), which costs more time than the rows themselves.
+    All of it holds for every query that is started in the session afterwards. What somebody has
+    chosen is never changed.
+
+    Parameters
+    ----------
+    spark
+        The session of the DataFrames to be joined.
+    groups
+        Tasks that the cells of a join are divided over; by default one for each executor.
 
     Raises
     ------
     InvalidSetting
-        When the session is set to something the join cannot, or should not, run with.
+        When the session is set to something that a join cannot, or should not, run with.
+
+    Examples
+    --------
+    ::
+
+        spark = SparkSession.builder.getOrCreate()
+        rj.prepare(spark)
     """
-    _prepare_provider(spark)
-    _prepare_partitions(spark, n_groups)
-    prepare_arrow(spark, schemas)
-
-
-def _prepare_provider(spark: SparkSession) -> None:
-    provider = spark.conf.get(_PROVIDER) or ""
-    if provider == ROCKSDB:
-        return
-    if not provider.endswith(".HDFSBackedStateStoreProvider") or _was_chosen(spark, _PROVIDER):
-        message = (
-            f"the join keeps its state with transformWithState, which needs RocksDB; `{_PROVIDER}` "
-            f"is {provider!r}; set it to {ROCKSDB!r}"
-        )
-        raise InvalidSetting(message)
-    spark.conf.set(_PROVIDER, ROCKSDB)
-    spark.conf.set(_CHANGELOG, "true")
-    _LOG.info("set %s to RocksDB, with changelog checkpointing", _PROVIDER)
-
-
-def _prepare_partitions(spark: SparkSession, n_groups: int) -> None:
-    partitions = int(spark.conf.get(_PARTITIONS) or _DEFAULT_PARTITIONS)
-    if partitions <= n_groups:
-        return
-    if partitions == _DEFAULT_PARTITIONS and not _was_chosen(spark, _PARTITIONS):
-        spark.conf.set(_PARTITIONS, str(n_groups))
-        _LOG.warning("set %s to %d, the number of groups of cells", _PARTITIONS, n_groups)
-        return
-    message = (
-        f"`{_PARTITIONS}` is {partitions}, but the join has {n_groups} group"
-        f"{'s' if n_groups > 1 else ''} of cells; every partition without one still costs 0.1 s or "
-        f"more in every batch. Set it to {n_groups}, or ask for more `groups`"
-    )
-    raise InvalidSetting(message)
-
-
-def prepare_arrow(spark: SparkSession, schemas: Iterable[pa.Schema]) -> None:
-    """Let Spark not weigh every row it hands to Python, where rows can be told to be light.
-
-    With a limit of bytes, it adds up the size of what it has written after each row, and that takes
-    longer than to write the row. So the limit becomes one of rows, which a later join with
-    heavier ones takes back.
-    """
-    if not all(_is_light(field.type) for schema in schemas for field in schema):
-        if spark in _LIFTED:
-            _LIFTED.remove(spark)
-            for name in _LIGHT_ARROW:
-                spark.conf.unset(name)
-        return
-    for name, value in _DEFAULT_ARROW.items():
-        if spark.conf.get(name) != value or _was_chosen(spark, name):
-            return
-    for name, value in _LIGHT_ARROW.items():
+    for name, value in _needed(spark, groups or default_groups(spark)).items():
         spark.conf.set(name, value)
-    _LIFTED.add(spark)
-    _LOG.warning(
-        "set %s to %s, and %s to no limit", ARROW_ROWS, _LIGHT_ARROW[ARROW_ROWS], ARROW_BYTES
-    )
+    if all(_is_default(spark, name, value) for name, value in _DEFAULT_ARROW.items()):
+        for name, value in _LIGHT_ARROW.items():
+            spark.conf.set(name, value)
+        _LIFTED.add(spark)
+
+
+def require(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) -> None:
+    """See that a join of rows like these over ``n_groups`` groups of cells can run.
+
+    What it cannot do without is set where it is left at Spark's default, and said in one line.
+
+    Raises
+    ------
+    InvalidSetting
+        When the session is set to something that the join cannot, or should not, run with.
+    """
+    needed = _needed(spark, n_groups)
+    for name, value in needed.items():
+        spark.conf.set(name, value)
+    if needed:
+        _LOG.warning(
+            "set in this Spark session, for every query that is started in it from now on: %s. The "
+            "join keeps its state in RocksDB, and each shuffle partition costs it 0.1 s a batch; "
+            "call rj.prepare(spark) first to have it done without this line",
+            ", ".join(f"{name}={value}" for name, value in needed.items()),
+        )
+    if spark in _LIFTED and not all(_is_light(f.type) for schema in schemas for f in schema):
+        _LIFTED.remove(spark)
+        for name in _LIGHT_ARROW:
+            spark.conf.unset(name)
+        _LOG.warning(
+            "set %s and %s back to Spark's defaults, as rows of this join may be large",
+            ARROW_ROWS,
+            ARROW_BYTES,
+        )
+
+
+def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
+    """What a join needs of a session and that is left at Spark's default."""
+    needed = {}
+    provider = spark.conf.get(PROVIDER) or ""
+    if provider != ROCKSDB:
+        if not provider.endswith(_DEFAULT_PROVIDER) or _was_chosen(spark, PROVIDER):
+            message = (
+                "the join keeps its state with transformWithState, which needs RocksDB; "
+                f"`{PROVIDER}` is {provider!r}; set it to {ROCKSDB!r}"
+            )
+            raise InvalidSetting(message)
+        # With changes written instead of whole files: it concerns RocksDB alone.
+        needed = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+    partitions = int(spark.conf.get(PARTITIONS) or _DEFAULT_PARTITIONS)
+    if partitions > n_groups:
+        if not _is_default(spark, PARTITIONS, str(_DEFAULT_PARTITIONS)):
+            message = (
+                f"`{PARTITIONS}` is {partitions}, but the join has {n_groups} group"
+                f"{'s' if n_groups > 1 else ''} of cells; every partition without one still costs "
+                f"0.1 s or more in every batch. Set it to {n_groups}, or ask for more `groups`"
+            )
+            raise InvalidSetting(message)
+        needed[PARTITIONS] = str(n_groups)
+    return needed
 
 
 def _is_light(kind: pa.DataType) -> bool:
     if pt.is_struct(kind):
         return all(_is_light(field.type) for field in kind)
     return bool(pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_string(kind))
+
+
+def _is_default(spark: SparkSession, name: str, default: str) -> bool:
+    return spark.conf.get(name) == default and not _was_chosen(spark, name)
 
 
 def _was_chosen(spark: SparkSession, name: str) -> bool:
