@@ -3,7 +3,6 @@
 import importlib
 import typing
 
-from recalljoin.engine.replay import Replay, replay
 from recalljoin.errors import (
     DatasetError,
     FunctionError,
@@ -15,6 +14,7 @@ from recalljoin.errors import (
     TooManyResults,
 )
 from recalljoin.quality.advice import Advice, advise
+from recalljoin.quality.replayed import Replayed, replay
 from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
@@ -34,7 +34,7 @@ __all__ = [
     "Quality",
     "Query",
     "RecallJoinError",
-    "Replay",
+    "Replayed",
     "StateVersionError",
     "Stream",
     "TooManyResults",

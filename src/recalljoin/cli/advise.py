@@ -45,13 +45,16 @@ def advise(
     Both for recalljoin (the slack K) and for a plain join of Spark (withWatermark).
     """
     from recalljoin.quality.advice import advise as advice_of
-    from recalljoin.query import parse_query, with_columns, with_usual_arrival
 
-    tables = read_tables(named_files(inputs))
-    schemas = {name: table.schema for name, table in tables.items()}
-    stated = with_columns(parse_query(read_query(query)), time=time, arrival=arrival)
-    stated = with_usual_arrival(stated, schemas)
-    advice = advice_of(stated, tables, recall=recall, max_ahead=max_ahead, time_unit=time_unit)
+    advice = advice_of(
+        read_query(query),
+        read_tables(named_files(inputs)),
+        recall=recall,
+        time=time,
+        arrival=arrival,
+        max_ahead=max_ahead,
+        time_unit=time_unit,
+    )
     if not write_numbers(advice.to_json(), json_file):
         _print(advice)
 

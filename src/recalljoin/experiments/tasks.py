@@ -19,6 +19,7 @@ from recalljoin.experiments.cells import CellReplay, shares_of
 from recalljoin.experiments.packing import unpacked
 from recalljoin.quality import PolicySettings, run_adaptive, true_results
 from recalljoin.quality.adaptive import run_replay
+from recalljoin.quality.replayed import MOST_TICKS
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
 from recalljoin.spark.cells import make_grid
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from recalljoin.quality.record import Schedule
     from recalljoin.query import BoundQuery
 
-MOST_TICKS = 1 << 26
 ANSWERS_DDL = "role int, body binary"
 _WARM_UP = 2000
 """Tuples the join is tried on first."""

@@ -23,8 +23,9 @@ from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.arrived import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import parse_query, with_columns
+from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
+from recalljoin.query.given import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,7 @@ class Advice:
 
 def advise(
     query: str | Query,
-    inputs: Mapping[str, pa.Table],
+    inputs: Mapping[str, pa.Table] | None = None,
     *,
     recall: float | None = None,
     time: str | None = None,
@@ -107,14 +108,16 @@ def advise(
     query
         Text or query; a few minutes of input are enough if they are like the rest.
     inputs
-        The tuples of each stream, by its name.
+        The tuples of each stream, by its name, as :func:`recalljoin.sample` records them. Streams
+        of a query may carry them themselves.
     recall
         Share of the true results wanted; by default what the query says, else 0.95.
     time
         Column with the event time, for all streams; by default what the query says (``ts``).
     arrival
-        Column with the time or position of arrival, for all streams. Without it the tables are
-        taken as arriving in step, row by row.
+        Column with the time or position of arrival, for all streams. By default what the query
+        says, else ``arrival`` if every input has such a column; otherwise the tables are taken as
+        arriving in step, row by row.
     max_ahead, time_unit
         As in :func:`recalljoin.replay`.
 
@@ -124,14 +127,15 @@ def advise(
         When the sample holds no result at all.
     """
     stated = parse_query(query) if isinstance(query, str) else query
-    stated = with_columns(stated, time=time, arrival=arrival)
+    tables = data_of(stated, inputs)
+    schemas = {name: table.schema for name, table in tables.items()}
+    stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
     counted = replace(stated, select="count(*)")
-    schemas = {name: table.schema for name, table in inputs.items()}
     bound = counted.bind(schemas, time_unit=time_unit)
     settings = PolicySettings.of(bound)
     if recall is not None:
         settings = replace(settings, recall=recall)
-    arrivals = arrivals_of(bound, inputs, max_ahead=max_ahead_of(bound, max_ahead))
+    arrivals = arrivals_of(bound, tables, max_ahead=max_ahead_of(bound, max_ahead))
     for doubt in doubts_about(bound, arrivals):
         _LOG.warning("%s", doubt)
     return _Sample(bound, arrivals).advise(settings)

@@ -40,7 +40,7 @@ def with_row(table: pa.Table, place: int, ts: int) -> pa.Table:
     return pa.concat_tables([table.slice(0, place), row, table.slice(place)])
 
 
-def rows(joined: rj.Replay) -> list[dict[str, Any]]:
+def rows(joined: rj.Replayed) -> list[dict[str, Any]]:
     return sorted(joined.table().to_pylist(), key=repr)
 
 

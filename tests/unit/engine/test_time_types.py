@@ -36,7 +36,7 @@ def table(seed: int, kind: pa.DataType, per_second: int, start: int = START) -> 
     return pa.table({"ts": pa.array(ts).cast(kind), "k": keys, "n": np.arange(len(ts))})
 
 
-def pairs(joined: rj.Replay) -> list[tuple[int, int]]:
+def pairs(joined: rj.Replayed) -> list[tuple[int, int]]:
     return sorted((row["x"], row["y"]) for row in joined.table().to_pylist())
 
 
