@@ -27,6 +27,14 @@ def test_all_lists_public_names_once_and_in_order() -> None:
     assert recalljoin.__all__ == sorted(set(recalljoin.__all__))
 
 
+def test_no_two_public_names_are_told_apart_by_case_alone() -> None:
+    assert len({name.lower() for name in recalljoin.__all__}) == len(recalljoin.__all__)
+
+
+def test_dir_shows_every_public_name_before_spark_is_loaded() -> None:
+    assert set(recalljoin.__all__) <= set(dir(recalljoin))
+
+
 @pytest.mark.parametrize("name", recalljoin.__all__)
 def test_every_name_in_all_exists(name: str) -> None:
     assert hasattr(recalljoin, name)

@@ -66,3 +66,8 @@ def __getattr__(name: str) -> object:
         message = f"`{name}` runs on Spark; install it with `pip install 'recalljoin[spark]'`"
         raise ImportError(message) from error
     return getattr(spark, name)
+
+
+def __dir__() -> list[str]:
+    """Name what is loaded later as well."""
+    return sorted({*globals(), *__all__})

@@ -48,7 +48,7 @@ def test_help_describes_every_option(call: Any) -> None:
 
 
 def test_the_page_on_spark_has_a_row_for_every_option() -> None:
-    table = DOCS.read_text(encoding="utf-8").partition("## Options")[2].partition("\n## ")[0]
+    table = DOCS.read_text(encoding="utf-8").partition("## Options")[2].partition("\n##")[0]
     rows = {name for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
             for name in re.findall(r"`(\w+)`", row)}  # fmt: skip
     assert rows == options_of(rj.join).keys() - {"on", "select", "functions"}
