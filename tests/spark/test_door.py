@@ -6,13 +6,16 @@ import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import recalljoin as rj
 from recalljoin.query import Quality
 from recalljoin.spark.options import RunSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 
@@ -73,6 +76,20 @@ def test_an_unknown_option_is_answered_with_the_one_that_was_meant(
     assert str(error.value) == message
 
 
+def test_what_is_said_of_a_stream_or_in_the_text_is_no_option() -> None:
+    settings: dict[str, Any] = {"window": 5, "recall": 0.9}
+    with pytest.raises(rj.InvalidSetting, match=r"`join` has no option `window`; it is said of ea"):
+        rj.join(**settings)
+    with pytest.raises(rj.InvalidSetting) as error:
+        rj.sql("SELECT", {}, **settings)
+    in_the_text = (
+        "it stands in the text: SELECT ... FROM o [5 SEC], p [5 SEC] WHERE ... WITH RECALL"
+    )
+    assert str(error.value) == (
+        f"`sql` has no option `window`; {in_the_text}; `sql` has no option `recall`; {in_the_text}"
+    )
+
+
 def test_an_unknown_option_like_no_other_is_answered_with_all_there_are() -> None:
     settings: dict[str, Any] = {"zzz": 1}
     with pytest.raises(rj.InvalidSetting, match="`sql` has no option `zzz`; known options: `time`"):
@@ -88,3 +105,32 @@ def test_what_is_no_stream_or_has_no_data_is_refused_together() -> None:
         "window='5 seconds'); stream `p` has no data; write its DataFrame after its name: "
         "rj.Stream('p', frame, window='5 seconds')"
     )
+
+
+@pytest.mark.spark
+def test_a_join_without_windows_is_refused_with_every_other_fault(spark: SparkSession) -> None:
+    frame = spark.readStream.format("rate").load()
+    streams = [rj.Stream(name, frame, time="timestamp") for name in "ab"]
+    with pytest.raises(rj.InvalidQuery) as error:
+        rj.join(*streams, on="a.value = b.valeu", recall=0.9)
+    first, second, third = error.value.faults
+    assert first == "stream `a` has no window; write for example window='5 seconds'"
+    assert second == "stream `b` has no window; write for example window='5 seconds'"
+    assert "`valeu`" in third
+
+
+@pytest.mark.spark
+def test_a_join_of_dataframes_can_be_explained_before_it_is_made(spark: SparkSession) -> None:
+    live = spark.readStream.format("rate").load()
+    recorded = spark.range(3).selectExpr("id AS value", "current_timestamp() AS timestamp")
+    query = rj.Query(
+        streams=[
+            rj.Stream("a", live, time="timestamp", window="5 seconds"),
+            rj.Stream("b", recorded, time="timestamp", window="1 minute"),
+        ],
+        condition="a.value = b.value",
+    )
+    told = rj.explain(query)
+    assert "a.value = b.value  (int64)" in told
+    text = "SELECT * FROM a [5 SEC], b [1 MIN] WHERE a.value = b.value"
+    assert rj.explain(text, {"a": live, "b": recorded}, time="timestamp") == told

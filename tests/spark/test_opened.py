@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +41,20 @@ def test_what_is_neither_a_folder_nor_a_query_is_refused() -> None:
 def test_a_join_that_has_not_ended_a_batch_can_be_opened(tmp_path: Path) -> None:
     ControlLog(str(tmp_path)).own("a query")
     assert repr(rj.open(tmp_path)) == f"<JoinLog {str(tmp_path)!r}: no batch yet>"
+
+
+def test_without_a_session_one_is_asked_for(tmp_path: Path) -> None:
+    ControlLog(str(tmp_path)).own("a query")
+    # In a process of its own: other tests may have started a session here.
+    program = "import sys, recalljoin as rj\n"
+    program += "try:\n    rj.open(sys.argv[1]).progress()\n"
+    program += "except rj.InvalidSetting as error:\n    print(error)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == (
+        "there is no Spark session; give one, as in rj.open(control_log, spark=spark)"
+    )
 
 
 def write(spark: SparkSession, folder: Path, first: int) -> None:
@@ -81,6 +97,23 @@ def test_a_query_leads_to_its_log_even_a_temporary_one_and_after_a_restart(
         arrived.append(sum(row["arrived"] for row in opened.progress().collect()))
     # Each run had a temporary folder of its own.
     assert arrived == [20, 20]
+
+
+@pytest.mark.spark
+def test_a_query_that_has_not_ended_a_batch_cannot_say_where_its_log_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(spark, tmp_path, 0)
+    joined = rj.join(*streams(spark, tmp_path), on="l.a = r.a", k=0)
+    # A batch takes longer than it takes to ask.
+    query = joined.writeStream.format("noop").queryName("orders").start()
+    try:
+        with pytest.raises(InvalidSetting, match="query orders has not ended its first batch"):
+            rj.open(query)
+        query.processAllAvailable()
+        assert rj.open(query).progress().count() > 0
+    finally:
+        query.stop()
 
 
 @pytest.mark.spark

@@ -95,6 +95,7 @@ joined = rj.join(*streams, **asked, control_log="log")
     + """
 batches = rj.open("log").progress().orderBy("batch").collect()
 print("PRODUCED", batches[-1]["total_produced"] == len(found), "in", len(batches) > 2)
+print("OPENED", rj.open(query).progress().count() == len(batches))
 replayed = rj.join(
     *(rj.Stream(n, spark.read.parquet(n).selectExpr("*", "ts AS at"), window=5, arrival="at")
       for n in "lr"),
@@ -132,6 +133,6 @@ def test_defaults_are_set_with_a_word_and_tasks_that_are_tried_again_change_noth
 def test_it_runs_under_spark_connect(tmp_path: Path) -> None:
     lines = set(output_of(CONNECTED, tmp_path))
     assert "SESSION pyspark.sql.connect.session" in lines
-    assert {"SAME True", "PRODUCED True in True", "REPLAYED True"} <= lines
+    assert {"SAME True", "PRODUCED True in True", "OPENED True", "REPLAYED True"} <= lines
     (refused,) = (line for line in lines if line.startswith("REFUSED"))
     assert "`control_log` must name a folder that all workers see" in refused

@@ -169,7 +169,8 @@ def join(
             recall=0.95,
         )
     """
-    _refuse_unknown(join, unknown)
+    of_a_stream = "it is said of each stream: rj.Stream('o', frame, time='ts', window='5 seconds')"
+    _refuse_unknown(join, unknown, dict.fromkeys(("time", "window"), of_a_stream))
     _refuse_others(streams)
     quality = None
     if recall is not None:
@@ -279,7 +280,10 @@ def sql(
     InvalidSetting
         When there is no such option, or settings contradict each other or the session's.
     """
-    _refuse_unknown(sql, unknown)
+    in_the_text = (
+        "it stands in the text: SELECT ... FROM o [5 SEC], p [5 SEC] WHERE ... WITH RECALL"
+    )
+    _refuse_unknown(sql, unknown, dict.fromkeys(("window", *_options_of(join)), in_the_text))
     settings = RunSettings(
         k=k,
         policy=policy,
@@ -303,20 +307,36 @@ def sql(
     return joined(parse_query(text, functions=functions, time=time), dict(frames), settings)
 
 
-def _refuse_unknown(call: Callable[..., object], unknown: Mapping[str, object]) -> None:
+def _refuse_unknown(
+    call: Callable[..., object], unknown: Mapping[str, object], elsewhere: Mapping[str, str]
+) -> None:
     """Refuse options that there are not, all of them together.
 
     Python would raise a TypeError at the first one. As the type of ``**unknown`` is Never, type
     checkers refuse them as well.
+
+    Parameters
+    ----------
+    call
+        What was called.
+    unknown
+        The options it does not have.
+    elsewhere
+        Where to say what is no option, by name.
     """
-    parameters = inspect.signature(call).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    known = _options_of(call)
     faults = [
-        f"`{call.__name__}` has no option `{name}`; {way_out(name, known, known_as='options')}"
+        f"`{call.__name__}` has no option `{name}`; "
+        + (elsewhere.get(name) or way_out(name, known, known_as="options"))
         for name in unknown
     ]
     if faults:
         raise InvalidSetting("; ".join(faults))
+
+
+def _options_of(call: Callable[..., object]) -> list[str]:
+    parameters = inspect.signature(call).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
 
 
 def _refuse_others(streams: Sequence[object]) -> None:

@@ -173,7 +173,10 @@ def plan_join(
 
 def _arrives_by_tuple(settings: RunSettings) -> bool:
     if settings.arrival not in ("tick", "tuple"):
-        message = f"`arrival` must be 'tick' or 'tuple', got {settings.arrival!r}"
+        message = (
+            f"`arrival` must be 'tick' or 'tuple', got {settings.arrival!r}; a column that says "
+            "when tuples arrived is named in its stream: rj.Stream('o', frame, arrival='at')"
+        )
         raise InvalidSetting(message)
     if settings.arrival == "tick":
         return False
