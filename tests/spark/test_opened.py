@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import recalljoin as rj
 from recalljoin.errors import InvalidSetting
+from recalljoin.spark.control import CONTROL_LOG
 from recalljoin.spark.control_log import ControlLog
 
 if TYPE_CHECKING:
@@ -41,6 +44,34 @@ def test_what_is_neither_a_folder_nor_a_query_is_refused() -> None:
 def test_a_join_that_has_not_ended_a_batch_can_be_opened(tmp_path: Path) -> None:
     ControlLog(str(tmp_path)).own("a query")
     assert repr(rj.open(tmp_path)) == f"<JoinLog {str(tmp_path)!r}: no batch yet>"
+
+
+@pytest.mark.parametrize(
+    ("folder", "address"),
+    [
+        ("/logs/orders", "/logs/orders"),
+        ("s3://bucket/orders", "s3://bucket/orders"),
+        ("s3://key:secret@bucket/orders", None),
+    ],
+)
+def test_offsets_tell_no_password(folder: str, address: str | None) -> None:
+    # Offsets stand in the checkpoint and in the progress, which many may read.
+    assert ControlLog(folder).address == address
+
+
+def test_a_query_whose_log_must_not_be_told_asks_for_the_folder() -> None:
+    # What Spark reports of such a query; a store that asks for a password is not at hand.
+    progress = {"sources": [{"endOffset": json.dumps({CONTROL_LOG: None})}]}
+    query: Any = SimpleNamespace(name="orders", recentProgress=[progress])
+    with pytest.raises(InvalidSetting, match="query orders does not say where its control log is"):
+        rj.open(query)
+
+
+def test_a_relative_folder_is_told_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ControlLog("log").address == str(tmp_path / "log")
 
 
 def test_without_a_session_one_is_asked_for(tmp_path: Path) -> None:

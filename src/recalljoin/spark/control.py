@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 FORMAT = "recalljoin_control"
 CONTROL_LOG = "control_log"
-"""Where an offset says the control log is, so that it can be found from a query's progress."""
+"""Where an offset says the control log is, so that it is found from the progress of a query."""
 COMPACT_AFTER = 256
 """Batches whose reports are put together when there are so many."""
 _NOT_COMPACTED = 8

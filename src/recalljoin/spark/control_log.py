@@ -47,15 +47,18 @@ class ControlLog:
     folder: str
 
     @property
-    def address(self) -> str:
-        """Where it is, whatever the current folder of who asks."""
-        return self.folder if urlparse(self.folder).scheme else str(Path(self.folder).absolute())
+    def address(self) -> str | None:
+        """Where it is, for anybody to read; None where the address holds a password."""
+        parts = urlparse(self.folder)
+        if not parts.scheme:
+            return str(Path(self.folder).absolute())
+        return self.folder if parts.password is None else None
 
     @property
     def _place(self) -> tuple[pafs.FileSystem, str]:
         if urlparse(self.folder).scheme:
             return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
-        return pafs.LocalFileSystem(), self.address
+        return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
 
     def own(self, query_id: str) -> None:
         """Take the folder for a query, or see that it has been.

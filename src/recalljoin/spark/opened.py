@@ -211,22 +211,29 @@ def _folder_of(query: StreamingQuery) -> str:
             "where its control log is before; try again later, or give the `control_log` itself"
         )
         raise InvalidSetting(message)
-    folders = list(dict.fromkeys(_folders_in(progress[-1])))
-    if len(folders) == 1:
+    folders = list(_folders_in(progress[-1]))
+    if len(folders) == 1 and folders[0] is not None:
         return folders[0]
-    what = f"query {query.name or query.id} has "
-    if folders:
-        what += f"{len(folders)} joins in it; give the `control_log` of one: {', '.join(folders)}"
+    message = f"query {query.name or query.id} "
+    if not folders:
+        message += "has no join of recalljoin in it"
+    elif len(folders) == 1:
+        message += (
+            "does not say where its control log is, as the address holds a password; give the "
+            "`control_log` itself"
+        )
     else:
-        what += "no join of recalljoin in it"
-    raise InvalidSetting(what)
+        told = ", ".join(folder for folder in folders if folder is not None)
+        message += f"has {len(folders)} joins in it; give the `control_log` of one: {told}"
+    raise InvalidSetting(message)
 
 
-def _folders_in(progress: Any) -> Iterator[str]:
+def _folders_in(progress: Any) -> Iterator[str | None]:
+    """The control log of each join in a query; None of one that must not be told."""
     for source in progress["sources"]:
         try:
             offset = json.loads(source["endOffset"] or "null")
         except (TypeError, ValueError):
             continue
-        if isinstance(offset, dict) and isinstance(offset.get(CONTROL_LOG), str):
+        if isinstance(offset, dict) and CONTROL_LOG in offset:
             yield offset[CONTROL_LOG]
