@@ -13,11 +13,11 @@ from recalljoin.errors import (
     StateVersionError,
     TooManyResults,
 )
-from recalljoin.quality.advice import Advice, advise
-from recalljoin.quality.replayed import Replayed, replay
-from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
 
 if typing.TYPE_CHECKING:
+    from recalljoin.quality.advice import Advice, advise
+    from recalljoin.quality.replayed import Replayed, replay
+    from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
     from recalljoin.spark import JoinLog, join, open, prepare, sample, sql
 
 __version__ = "0.1.0"
@@ -50,22 +50,35 @@ __all__ = [
     "sql",
 ]
 
-_ON_SPARK = frozenset({"JoinLog", "join", "open", "prepare", "sample", "sql"})
+_HOMES = {
+    "recalljoin.quality.advice": ("Advice", "advise"),
+    "recalljoin.quality.replayed": ("Replayed", "replay"),
+    "recalljoin.query": ("Functions", "Quality", "Query", "Stream", "explain", "parse_query"),
+    "recalljoin.spark": ("JoinLog", "join", "open", "prepare", "sample", "sql"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Load what runs on Spark when it is first asked for: the engine alone needs no PySpark."""
-    if name not in _ON_SPARK:
+    """Load what is asked for when it is first asked for.
+
+    The engine alone needs no PySpark. And Spark starts several Python processes for a query, each
+    of which imports this package: a process that only routes tuples need not load the engine.
+    """
+    if name not in _HOME_OF:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
+    home = _HOME_OF[name]
     try:
-        spark = importlib.import_module("recalljoin.spark")
+        module = importlib.import_module(home)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in {"pyspark", "pandas"}:
+        missing = (error.name or "").partition(".")[0]
+        if home != "recalljoin.spark" or missing not in {"pyspark", "pandas"}:
             raise
         message = f"`{name}` runs on Spark; install it with `pip install 'recalljoin[spark]'`"
         raise ImportError(message) from error
-    return getattr(spark, name)
+    found = globals()[name] = getattr(module, name)
+    return found
 
 
 def __dir__() -> list[str]:
