@@ -13,6 +13,7 @@ from benchmarks.choosing_k_data import CASES, recording
 from recalljoin.engine import EngineSettings, Pipeline
 from recalljoin.quality import PolicySettings, make_policy
 from recalljoin.quality.adaptive import run_replay
+from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ def count_fixed(name: str, seed: int, k: int) -> Counts:
     settings = PolicySettings.of(made.query)
     # Lost results are not counted one by one, since all true ones are known.
     pipeline = Pipeline(made.query, EngineSettings(arrival=case.arrival, rows=False, lost=False))
+    cell = Cell(pipeline, Measures.of(settings))
     source: Replay
     if case.tick is None:
-        source = TupleReplay(pipeline, made.arrivals, None)
+        source = TupleReplay(cell, made.arrivals, None)
     else:
-        source = TickReplay(pipeline, made.arrivals, None, case.tick)
+        source = TickReplay([cell], made.arrivals, None, case.tick)
     policy = make_policy("fixed", settings, k=k)
     record = run_replay(source, policy, settings, truth=made.truth)
     measured = record.recall[counting(record, int(made.arrivals.ts[0])) & record.counts]

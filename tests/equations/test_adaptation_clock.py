@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.quality.replay import adaptation_points
+from recalljoin.quality.adaptation import AdaptationClock as Clock
 from tests.reference.recall import AdaptationClock
 
 
@@ -26,7 +26,7 @@ def test_adapts_once_whenever_the_clock_reaches_a_boundary(
     clock: list[int], adapting: list[int]
 ) -> None:
     latest = np.array(clock, dtype=np.int64)
-    points = adaptation_points(latest, start=clock[0] if clock else 0, interval=10)
+    points = Clock(10).points(latest, earliest=clock[0] if clock else 0)
     assert latest[points - 1].tolist() == adapting
 
 
@@ -35,4 +35,18 @@ def test_adapts_as_the_reference_does(leaps: list[int], interval: int, start: in
     clock = np.cumsum([start, *leaps])
     reference = AdaptationClock(interval=interval)
     adapting = [n for n, now in enumerate(clock.tolist(), start=1) if reference.observe(now)]
-    assert adaptation_points(clock, start=start, interval=interval).tolist() == adapting
+    assert Clock(interval).points(clock, earliest=start).tolist() == adapting
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=40), st.integers(1, 15), st.integers(0, 40)
+)
+def test_it_does_not_matter_how_steps_are_handed_to_the_clock(
+    leaps: list[int], interval: int, cut: int
+) -> None:
+    latest = np.cumsum(leaps)
+    at_once = Clock(interval).points(latest, earliest=-3)
+    clock = Clock(interval)
+    first = clock.points(latest[:cut], earliest=-3)
+    second = clock.points(latest[cut:], earliest=-3 if cut == 0 else 7)
+    assert [*first.tolist(), *(second + len(latest[:cut])).tolist()] == at_once.tolist()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine import drain
-from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at, rebuild
+from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at, rebuild
 from tests.effort import FEW
 from tests.properties.engine_runs import Account, EngineRun, Script, taken_as, through_engine
 from tests.properties.engine_scripts import scripts
@@ -35,7 +35,7 @@ class Rebuilt(EngineRun):
             first, last = (int(i) for i in np.searchsorted(ticks, (n, n + 1)))
             part = self.arrivals.slice(first, last)
             times = tuple(part.ts[part.stream == s] for s in range(self.script.case.m))
-            before = Clocks.of(self.pipeline.progress)
+            before = self.pipeline.clocks
             self.take(*drain(self.push_ticks(n, n + 1)))
             taken = [numbers[: len(ts)] for numbers, ts in zip(self.to_come, times, strict=True)]
             self.to_come = [
@@ -48,7 +48,7 @@ class Rebuilt(EngineRun):
         return self.told
 
     def _rebuild(self) -> None:
-        now, remembered = Clocks.of(self.pipeline.progress), self.pipeline.remembered
+        now, remembered = self.pipeline.clocks, self.pipeline.remembered
         bound, settings = self.script.bound, self.script.settings
         self.chunks = [
             self._trimmed(chunk, numbers, now.watermark)

@@ -22,8 +22,8 @@ from tests.unfolding import unfolded
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.query import BoundQuery
-    from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.ahead import AheadRule
 
 TICKS = EngineSettings(arrival="tick", slack=True)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.control_log import ControlLog
 from tests.reference.tick import run_ticks
 from tests.spark.crash_driver import N_TICKS, SEED, WINDOWS
@@ -114,10 +114,10 @@ def check(found: Outcome, recording: Recording) -> None:
     )
     expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
     assert found.results == Counter(result.arrivals for result in expected.produced)
-    adaptation = Adaptation(PolicyPlan(TARGET), HorizonPlan(TARGET))
+    adaptation = PolicyPlan(TARGET).adaptation(HorizonPlan(TARGET))
     for report in found.reports:
         assert (report.k, report.retention) == (adaptation.k, adaptation.retention)
-        adaptation.observe(report)
+        report.show_to(adaptation)
 
 
 def run_to_end(folder: Path, *arguments: str) -> Outcome:

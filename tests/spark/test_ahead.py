@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from recalljoin.engine import EngineSettings
 from recalljoin.engine.ahead import FAR_AHEAD
 from recalljoin.engine.times import NEVER
+from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Query, Stream
-from recalljoin.spark.adaptation import PolicyPlan
 from recalljoin.spark.ahead import (
     CONFIRMED,
     MOST_SPANS,

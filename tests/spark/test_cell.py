@@ -266,7 +266,7 @@ def test_reports_of_another_layout_are_refused(tmp_path: Path) -> None:
     content = json.loads(written.read_text())
     del content["layout"]
     written.write_text(json.dumps(content))
-    message = "reports of layout 1, this release reads layout 2; go on with the release that wrote"
+    message = "reports of layout 1, this release reads layout 3; go on with the release that wrote"
     with pytest.raises(StateVersionError, match=message):
         list(ControlLog(str(tmp_path)).reports_after(-1))
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Query, Stream
-from recalljoin.spark.adaptation import Adaptation, PolicyPlan, plan_policy
 from recalljoin.spark.control import ControlPlan, ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
@@ -243,15 +243,15 @@ def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path)
         return made[-1]
 
     # Local times after the batches:  9   29   59   61   200   205
-    # Intervals end at:               9        59         109 ...    so it adapts at 9, 59 and 200.
-    adaptation = Adaptation(PolicyPlan(SETTINGS, make), None)
+    # Intervals end at:                        59         109 ...    so it adapts at 59 and 200.
+    adaptation = PolicyPlan(SETTINGS, make).adaptation(None)
     join = LocalJoin(BOUND, 2, tmp_path)
     for latest in (9, 29, 59, 61, 200, 205):
         table = pa.table({"ts": [latest], "a": [1]}, schema=SCHEMA)
         _, report = join.batch([table, table], control=None)
-        adaptation.observe(report)
-    assert made[-1].n_arrived == [2, 4, 4]
-    assert adaptation.k == 3
+        report.show_to(adaptation)
+    assert made[-1].n_arrived == [6, 4]
+    assert adaptation.k == 2
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 from recalljoin.engine import EngineSettings, arrivals_of
 from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.query import Query, Stream
 from recalljoin.spark import tuple_cell
-from recalljoin.spark.adaptation import PolicyPlan
 from recalljoin.spark.packing import Control
 from tests.spark.local_cells import LocalJoin
 

@@ -7,7 +7,7 @@ from recalljoin.engine.output import RESULT_TIME
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.state import restore, snapshot
-from recalljoin.engine.step import Step, drain
+from recalljoin.engine.step import Step, drain, side_by_side
 
 __all__ = [
     "RESULT_TIME",
@@ -18,6 +18,7 @@ __all__ = [
     "arrivals_of",
     "drain",
     "restore",
+    "side_by_side",
     "snapshot",
     "ticks_of",
 ]

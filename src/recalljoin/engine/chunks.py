@@ -28,31 +28,10 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.pending import Pending
-    from recalljoin.engine.progress import Progress
+    from recalljoin.engine.progress import Clocks
     from recalljoin.engine.settings import EngineSettings
     from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """How far the streams had come after a tick."""
-
-    local_times: tuple[int, ...]
-    base_time: int
-    watermark: int
-
-    @classmethod
-    def of(cls, progress: Progress) -> Clocks:
-        """The clocks as they stand."""
-        local_times = tuple(int(t) for t in progress.local_times)
-        return cls(local_times, progress.base_time, progress.watermark)
-
-    def put_into(self, progress: Progress) -> None:
-        """Set the clocks to these."""
-        progress.local_times = np.array(self.local_times, dtype=np.int64)
-        progress.base_time = self.base_time
-        progress.watermark = self.watermark
 
 
 @dataclass(frozen=True)

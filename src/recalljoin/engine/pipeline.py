@@ -7,6 +7,7 @@ The pipeline holds the tuples that wait in buffers; every other part sees them b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from recalljoin.engine.operator import JoinOperator
 from recalljoin.engine.output import Output, ResultForm, put_out
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.pending import Pending
-from recalljoin.engine.progress import Advance, Progress, marks_of
+from recalljoin.engine.progress import Advance, Clocks, Progress, marks_of
 from recalljoin.engine.queues import held_ids, renumber
 from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
 from recalljoin.engine.settings import EngineSettings, check_duration
@@ -123,6 +124,23 @@ class Pipeline:
     def remembered(self) -> Remembered:
         """How far back tuples are kept, and known without a gap."""
         return self.operator.windows.remembered
+
+    @property
+    def clocks(self) -> Clocks:
+        """How far the streams have come (tick arrival)."""
+        return Clocks.of(self.progress)
+
+    def waiting(self) -> tuple[NDArray[np.int8], Int64s]:
+        """Streams and row numbers of the tuples held back."""
+        held, _ = held_ids(self.disorder.queues)
+        return self.pending.stream[held], self.pending.row[held]
+
+    def oldest_row(self, s: int) -> int:
+        """Smallest row number of a stream's tuples that are held back, or in window or horizon."""
+        stream, row = self.waiting()
+        windows = self.operator.windows
+        rows = np.concatenate((row[stream == s], windows.rows_at(windows.places_of(s))))
+        return int(rows.min(initial=self.n_arrived[s]))
 
     def remember_for(self, retention: int) -> None:
         """Change how long tuples are kept behind their windows, from here on.
@@ -228,7 +246,8 @@ class Pipeline:
         )
         self.pending = self.pending.extended(new)
         step = yield from self._join(released)
-        return step
+        span = advance.largest_span(self.progress.base_time, tick, arrivals.ts)
+        return replace(step, tick_span=span)
 
     def _in_effect(self, released: Released, annotations: Annotations, k: Int64s) -> Int64s:
         """Slack in effect when each tuple reached the join; 0 for tuples in order.

@@ -31,6 +31,47 @@ class Advance(NamedTuple):
     watermarks: Int64s
     """Watermark after each tick."""
 
+    def largest_span(self, base_time: int, tick: Int64s, ts: Int64s) -> int:
+        """Largest advance of the base time within one tick.
+
+        Parameters
+        ----------
+        base_time
+            Base time after the last tick.
+        tick, ts
+            Ticks and timestamps of the tuples. In the tick with the first base time, which has none
+            before it, the advance is counted from the smallest of them.
+        """
+        base = np.append(self.base_before, base_time)
+        known = base[base != NEVER]
+        span = int(np.diff(known).max(initial=0))
+        first = len(base) - len(known) - 1
+        if len(known) and first >= 0:
+            begin = int(ts[tick == first].min(initial=known[0]))
+            span = max(span, int(known[0]) - begin)
+        return span
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How far the streams had come after a tick."""
+
+    local_times: tuple[int, ...]
+    base_time: int
+    watermark: int
+
+    @classmethod
+    def of(cls, progress: Progress) -> Clocks:
+        """The clocks as they stand."""
+        local_times = tuple(int(t) for t in progress.local_times)
+        return cls(local_times, progress.base_time, progress.watermark)
+
+    def put_into(self, progress: Progress) -> None:
+        """Set the clocks to these."""
+        progress.local_times = np.array(self.local_times, dtype=np.int64)
+        progress.base_time = self.base_time
+        progress.watermark = self.watermark
+
 
 @dataclass
 class Progress:

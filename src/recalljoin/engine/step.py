@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Float64s, Int64s
+
+_MOST_WAITING = 4
+"""Pieces of results that instances put out before the caller has taken one."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Step:
     base_time: int
     counted_since: int
     """Where the retention horizon is: losses with tuples from before are not counted."""
+    tick_span: int = 0
+    """Largest advance of the base time within one tick; 0 where tuples arrive one by one."""
 
     @property
     def n_produced(self) -> int:
@@ -62,11 +70,71 @@ class Step:
         return int(self.late.sum())
 
 
-def drain(steps: Generator[pa.RecordBatch, None, Step]) -> tuple[list[pa.RecordBatch], Step]:
-    """All results of a step in one list, and the step: for inputs known to be small."""
+def drain(steps: Generator[pa.RecordBatch, None, _T]) -> tuple[list[pa.RecordBatch], _T]:
+    """All results of a step in one list, and what it returns: for inputs known to be small."""
     batches = []
     while True:
         try:
             batches.append(next(steps))
         except StopIteration as end:
             return batches, end.value
+
+
+def side_by_side(
+    works: Sequence[Generator[pa.RecordBatch, None, _T]],
+) -> Generator[pa.RecordBatch, None, list[_T]]:
+    """Let several operator instances work at once, as threads of this process.
+
+    Yields their results as they come, in the order of each; returns what each of them returns.
+    Kernels run outside the interpreter's lock, so as many cores are used as there are instances.
+    Should one fail, or the caller give up, the others stop at their next piece of results.
+    """
+    if len(works) == 1:
+        only = yield from works[0]
+        return [only]
+    stopped = threading.Event()
+    done: queue.Queue[tuple[int, bool, object]] = queue.Queue(_MOST_WAITING)
+
+    def put(number: int, is_end: bool, item: object) -> None:
+        while not stopped.is_set():
+            try:
+                done.put((number, is_end, item), timeout=0.5)
+            except queue.Full:
+                continue
+            return
+
+    def work(number: int) -> None:
+        try:
+            while not stopped.is_set():
+                try:
+                    results = next(works[number])
+                except StopIteration as end:
+                    put(number, True, end.value)
+                    return
+                put(number, False, results)
+        except BaseException as error:
+            put(number, True, _Failed(error))
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(works))]
+    for thread in threads:
+        thread.start()
+    returned: dict[int, _T] = {}
+    try:
+        while len(returned) < len(works):
+            number, is_end, item = done.get()
+            if isinstance(item, _Failed):
+                raise item.error
+            if is_end:
+                returned[number] = item  # type: ignore[assignment]
+            else:
+                yield item
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+    return [returned[number] for number in range(len(works))]
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: BaseException

@@ -38,7 +38,7 @@ _START = 1.2
 SOURCES = (
     "datasets", "engine", "quality", "query",
     "spark/cells.py", "spark/hashing.py", "spark/packing.py", "spark/streams.py",
-    "experiments/cells.py", "experiments/evaluation.py", "experiments/generation.py",
+    "experiments/evaluation.py", "experiments/generation.py",
     "experiments/jumps.py", "experiments/packing.py", "experiments/recorded.py",
     "experiments/run.py", "experiments/setup.py", "experiments/spec.py", "experiments/tasks.py",
 )  # fmt: skip

@@ -15,13 +15,14 @@ from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, t
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.progress import marks_of
 from recalljoin.errors import InvalidSetting, RecallJoinError
-from recalljoin.experiments.cells import CellReplay, shares_of
 from recalljoin.experiments.packing import unpacked
 from recalljoin.quality import PolicySettings, run_adaptive, true_results
 from recalljoin.quality.adaptive import run_replay
+from recalljoin.quality.cell import Cell, Measures
+from recalljoin.quality.replay import TickReplay
 from recalljoin.quality.replayed import MOST_TICKS
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
-from recalljoin.spark.cells import make_grid
+from recalljoin.spark.cells import make_grid, owned_by, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -176,8 +177,18 @@ class Task:
             slack=True,
         )
         grid = make_grid(query, setup.cells)
+        cells = [
+            Cell(
+                Pipeline(query, engine),
+                Measures.of(settings),
+                owned=owned_by(grid, cell),
+                whole=grid.n_cells == 1,
+            )
+            for cell in range(grid.n_cells)
+        ]
         batch = self._units(setup.by_batch, "batch")
-        source = CellReplay(query, engine, grid, arrivals, clock, length=length, batch=batch)
+        shares = shares_of(query, grid, arrivals, ticks_of(arrivals, length))
+        source = TickReplay(cells, arrivals, clock, length, batch=batch, shares=shares)
         return run_replay(source, policy, settings)
 
     def _units(self, length: DurationLike, name: str) -> int:
@@ -243,10 +254,10 @@ class RowsTask:
         share = shares_of(inputs.query, make_grid(inputs.query, setup.cells), arrivals, tick)[cell]
         for begin in range(0, len(k), _SLICE):
             end = min(begin + _SLICE, len(k))
-            first, last = np.searchsorted(share.tick, [begin, end])
+            part, ticks, _ = share.between(begin, end)
             yield from pipeline.push_ticks(
-                share.arrivals.slice(int(first), int(last)),
-                share.tick[first:last] - begin,
+                part,
+                ticks,
                 n_ticks=end - begin,
                 k=k[begin:end],
                 marks=marks[begin:end],

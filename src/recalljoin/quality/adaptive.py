@@ -19,6 +19,8 @@ import numpy as np
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.adaptation import Adaptation
+from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.horizon import DEFAULT_LIMIT, HorizonPlan
 from recalljoin.quality.latency import LatencyMeter
 from recalljoin.quality.policy import ArrivalPolicy
@@ -34,10 +36,6 @@ if TYPE_CHECKING:
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
     from recalljoin.query import BoundQuery
-
-
-BUCKETS_IN_PERIOD = 1000
-"""Recall is measured in buckets of time this small a part of a period."""
 
 
 def true_results(query: BoundQuery, arrivals: Arrivals) -> Timeline:
@@ -93,22 +91,16 @@ def run_adaptive(
     horizon_memory
         Bytes of tuples remembered so, where that follows the delays.
     """
-    pipeline = Pipeline(
-        query,
-        EngineSettings(
-            arrival=arrival,
-            rows=False,
-            slack=slack or policy.uses_slack,
-        ),
-    )
+    engine = EngineSettings(arrival=arrival, rows=False, slack=slack or policy.uses_slack)
+    cell = Cell(Pipeline(query, engine), Measures.of(settings))
     source: Replay
     if arrival == "tuple":
-        source = TupleReplay(pipeline, arrivals, clock)
+        source = TupleReplay(cell, arrivals, clock)
     else:
         if tick is None:
             message = "`tick` must be given when tuples arrive in ticks"
             raise InvalidSetting(message)
-        source = TickReplay(pipeline, arrivals, clock, tick)
+        source = TickReplay([cell], arrivals, clock, tick)
     horizon = HorizonPlan(settings, retention, horizon_memory)
     return run_replay(source, policy, settings, truth=truth, horizon=horizon)
 
@@ -155,24 +147,19 @@ class _Log:
 
 
 class _Told:
-    """What the join tells of its recall at adaptation points, and how long it remembers tuples."""
+    """What the join tells of its recall at adaptation points."""
 
-    def __init__(self, source: Replay, settings: PolicySettings, plan: HorizonPlan) -> None:
-        self._source, self._horizon = source, plan.make()
-        bucket = max(1, settings.period // BUCKETS_IN_PERIOD)
-        self._meter = RecallMeter(period=settings.period, windows=settings.windows, bucket=bucket)
+    def __init__(self, settings: PolicySettings) -> None:
+        self._meter = RecallMeter(
+            period=settings.period, windows=settings.windows, bucket=settings.bucket
+        )
         self._recalls: list[tuple[float | None, ...]] = []
-        self.horizons: list[int] = []
-        source.remember_for(self._horizon.retention)
 
-    def observe(self, profile: Profile, n_delivered: int) -> None:
-        """Take in an interval; the horizon of the next one may be another."""
+    def observe(self, profile: Profile) -> None:
+        """Take in an interval."""
         self._meter.observe(profile)
         measured = self._meter.measure()
         self._recalls.append((measured.recall, measured.at_least, measured.at_most))
-        self.horizons.append(self._horizon.retention)
-        self._horizon.observe(profile, self._source.kept, n_delivered=n_delivered)
-        self._source.remember_for(self._horizon.retention)
 
     @property
     def reported(self) -> Reported:
@@ -204,10 +191,13 @@ def run_replay(
     estimated: list[float | None] = []
     took: list[float] = []
     slacks: list[Int64s] = []
-    start = int(source.arrivals.ts[0]) if len(source.arrivals) else 0
+    horizons: list[int] = []
     latest = source.clocks.latest
-    told = _Told(source, settings, horizon or HorizonPlan(settings))
-    ends = source.adaptation_points(start=start, interval=settings.interval)
+    told = _Told(settings)
+    remembered = (horizon or HorizonPlan(settings)).make()
+    adaptation = Adaptation(policy, settings.interval, remembered)
+    source.remember_for(remembered.retention)
+    ends = source.adaptation_points(adaptation.clock)
     by_arrival = policy if isinstance(policy, ArrivalPolicy) else None
     began = time.perf_counter()
     begin = 0
@@ -230,12 +220,12 @@ def run_replay(
         if len(points) < len(ends):
             points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
             estimated.append(expected)
-            profile = source.profile(step, begin, end, granularity=settings.g)
-            told.observe(profile, source.n_delivered(begin, end))
-            policy.observe(profile)
-            asked = time.perf_counter()
-            policy.adapt()
-            took.append(time.perf_counter() - asked)
+            horizons.append(remembered.retention)
+            told.observe(source.profile)
+            adaptation.observe(source.profile, source.n_delivered(begin, end))
+            adaptation.adapt(source.kept)
+            took.append(adaptation.seconds)
+            source.remember_for(remembered.retention)
         begin = end
     log.observe(source.flush())
     seconds = time.perf_counter() - began
@@ -253,9 +243,9 @@ def run_replay(
         k=k_at,
         recall=np.full(len(points), np.nan),
         reported=told.reported,
-        horizon=np.array(told.horizons, dtype=np.int64),
+        horizon=np.array(horizons, dtype=np.int64),
         estimated_recall=tuple(estimated),
-        counts=join_time >= start + settings.period,
+        counts=join_time >= source.earliest + settings.period,
         schedule=Schedule.of(slacks),
         produced=log.produced,
         n_seen=n_seen,

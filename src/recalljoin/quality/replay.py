@@ -1,50 +1,46 @@
-"""Feeds a pipeline from a recording, step by step, and knows every clock of it in advance."""
+"""Feeds cells from a recording, step by step, and knows every clock of it in advance.
+
+    recording -> shares, one for each cell -> the cells, side by side -> one step, one profile
+
+Every cell sees its share of the tuples, and the progress of all streams. What the cells did is put
+together again after each step: results and lost ones add up, a tuple is counted in one cell.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalljoin.engine import drain, ticks_of
+from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.arrived import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
+from recalljoin.quality.cell import Cell, Share, Taken
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.profiling import profile_of
 
 if TYPE_CHECKING:
-    from recalljoin.engine import Arrivals, Pipeline, Step
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.adaptation import AdaptationClock
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
 
 
-def adaptation_points(latest: Int64s, *, start: int, interval: int) -> Int64s:
-    """Where the clock reaches a boundary ``start + n * interval``, one or several at once.
-
-    Returns the number of steps done when it is time to adapt, for each time.
-
-    Examples
-    --------
-    Boundaries are at 10, 20, ...; the clock leaps over two of them.
-
-    >>> adaptation_points(np.array([0, 9, 10, 11, 45, 50]), start=0, interval=10)
-    array([3, 5, 6])
-    """
-    boundary = (latest - start) // interval
-    reached = np.concatenate((boundary[:1] > 0, boundary[1:] > np.maximum(boundary[:-1], 0)))
-    return np.flatnonzero(reached) + 1
-
-
 class Replay(ABC):
-    """A recording on its way through a pipeline, in steps: tuples, or ticks.
+    """A recording on its way through cells, in steps: tuples, or ticks.
 
     Parameters
     ----------
-    pipeline
-        A new one.
+    cells
+        New ones.
     arrivals
         The recording.
     """
@@ -58,26 +54,25 @@ class Replay(ABC):
     release_clock: Int64s
     """For each step, the clock when what it releases is released."""
 
-    def __init__(self, pipeline: Pipeline, arrivals: Arrivals) -> None:
-        self.pipeline = pipeline
-        self.query = pipeline.query
+    earliest: int
+    """Smallest timestamp of the first step; 0 if the recording is empty."""
+
+    def __init__(self, cells: Sequence[Cell], arrivals: Arrivals) -> None:
+        self.cells = cells
+        self.query = cells[0].pipeline.query
         self.arrivals = arrivals
-        self.m = pipeline.m
-        self.windows = tuple(stream.window for stream in self.query.streams)
+        self.m = len(self.query.streams)
         # Position in the recording of each stream's n-th tuple, one stream after the other.
         self._positions = np.argsort(arrivals.stream, kind="stable")
         sizes = np.bincount(arrivals.stream, minlength=self.m)
         self._firsts = np.cumsum(sizes) - sizes
         self._watermark = NEVER
+        self._taken: list[Taken] = []
 
     @property
     @abstractmethod
     def n_steps(self) -> int:
         """Steps of the whole recording."""
-
-    @abstractmethod
-    def tuples(self, begin: int, end: int) -> tuple[int, int]:
-        """The tuples of some steps, as positions in the recording."""
 
     @abstractmethod
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
@@ -87,44 +82,38 @@ class Replay(ABC):
     def push(self, begin: int, end: int, k: Int64s) -> Step:
         """Take these steps."""
 
-    def adaptation_points(self, *, start: int, interval: int) -> Int64s:
+    @abstractmethod
+    def n_delivered(self, begin: int, end: int) -> int:
+        """Tuples that arrive in these steps, over all cells and with copies."""
+
+    def adaptation_points(self, clock: AdaptationClock) -> Int64s:
         """After how many steps K is adapted, for each time it is."""
-        return adaptation_points(self.clocks.latest, start=start, interval=interval)
+        return clock.points(self.clocks.latest, earliest=self.earliest)
 
-    def profile(self, step: Step, begin: int, end: int, *, granularity: int) -> Profile:
+    @property
+    def profile(self) -> Profile:
         """What there is to learn from the steps that were pushed last."""
-        first, last = self.tuples(begin, end)
-        return profile_of(
-            step,
-            self.arrived.take(slice(first, last)),
-            granularity=granularity,
-            before=self.clocks.local[:, begin - 1] if begin else no_clocks(self.m),
-            windows=self.windows,
-            tick_span=self.tick_span(begin, end),
-        )
-
-    def tick_span(self, begin: int, end: int) -> int:  # noqa: ARG002 - of ticks only
-        """Largest advance of the base time within one of these steps, if they are ticks."""
-        return 0
+        return reduce(add, (taken.profile for taken in self._taken))
 
     @property
     def kept(self) -> Kept:
-        """What is in windows and horizon."""
-        return Kept(self.pipeline.n_kept, self.pipeline.kept_bytes)
-
-    def n_delivered(self, begin: int, end: int) -> int:
-        """Tuples that arrive in these steps, over all instances."""
-        first, last = self.tuples(begin, end)
-        return last - first
+        """What is in windows and horizons of all cells."""
+        kept = [cell.kept for cell in self.cells]
+        return Kept(sum(each.n_tuples for each in kept), sum(each.n_bytes for each in kept))
 
     def remember_for(self, retention: int) -> None:
         """Change how long tuples are kept behind their windows."""
-        self.pipeline.remember_for(retention)
+        for cell in self.cells:
+            cell.pipeline.remember_for(retention)
 
     def flush(self) -> Step:
         """End the input."""
-        _, step = drain(self.pipeline.flush())
-        return step
+        _, self._taken = drain(side_by_side([cell.flush() for cell in self.cells]))
+        return self._together()
+
+    def _together(self) -> Step:
+        """What the cells did, as one of them that holds all tuples would have told it."""
+        return self._taken[0].step
 
     def arrived_at(self, step: Step) -> Int64s:
         """Clock at the arrival of the in-order tuples of a step."""
@@ -152,28 +141,27 @@ class TupleReplay(Replay):
 
     Parameters
     ----------
-    pipeline, arrivals
+    cell
+        The only one.
+    arrivals
         As in :class:`Replay`.
     clock
         When each tuple arrived; by default the largest timestamp so far tells.
     """
 
-    def __init__(self, pipeline: Pipeline, arrivals: Arrivals, clock: Int64s | None) -> None:
-        super().__init__(pipeline, arrivals)
+    def __init__(self, cell: Cell, arrivals: Arrivals, clock: Int64s | None) -> None:
+        super().__init__([cell], arrivals)
         self.arrived, self.clocks = follow_tuples(
             arrivals.stream, arrivals.ts, before=no_clocks(self.m)
         )
         self.arrival_clock = self.clocks.latest if clock is None else clock
         self.release_clock = self.arrival_clock
+        self.earliest = int(arrivals.ts[0]) if len(arrivals) else 0
 
     @property
     def n_steps(self) -> int:
         """Number of tuples."""
         return len(self.arrivals)
-
-    def tuples(self, begin: int, end: int) -> tuple[int, int]:
-        """The steps themselves."""
-        return begin, end
 
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
         """K when each tuple arrives."""
@@ -181,8 +169,13 @@ class TupleReplay(Replay):
 
     def push(self, begin: int, end: int, k: Int64s) -> Step:
         """Let tuples arrive."""
-        _, step = drain(self.pipeline.push(self.arrivals.slice(begin, end), k=k))
-        return step
+        _, taken = drain(self.cells[0].push(self.arrivals.slice(begin, end), k))
+        self._taken = [taken]
+        return taken.step
+
+    def n_delivered(self, begin: int, end: int) -> int:
+        """As many tuples as steps."""
+        return end - begin
 
 
 class TickReplay(Replay):
@@ -190,24 +183,45 @@ class TickReplay(Replay):
 
     Parameters
     ----------
-    pipeline, arrivals, clock
-        As in :class:`TupleReplay`.
+    cells, arrivals
+        As in :class:`Replay`.
+    clock
+        When each tuple arrived; by default the largest timestamp so far tells.
     length
         Length of a tick on the arrival column.
+    batch
+        Length of a micro-batch, at whose ends alone K adapts; by default every tick is one.
+    shares
+        What each cell holds of the recording; by default the only cell holds all.
     """
 
     def __init__(
-        self, pipeline: Pipeline, arrivals: Arrivals, clock: Int64s | None, length: int
+        self,
+        cells: Sequence[Cell],
+        arrivals: Arrivals,
+        clock: Int64s | None,
+        length: int,
+        *,
+        batch: int | None = None,
+        shares: Sequence[Share] | None = None,
     ) -> None:
-        super().__init__(pipeline, arrivals)
+        super().__init__(cells, arrivals)
         self.tick = ticks_of(arrivals, length)
         n = int(self.tick[-1]) + 1 if len(arrivals) else 0
         self.marks = marks_of(self.tick, arrivals.stream, arrivals.ts, n_ticks=n, m=self.m)
         self.arrived, self.clocks = follow_ticks(
             arrivals.stream, arrivals.ts, self.tick, marks=self.marks, before=no_clocks(self.m)
         )
+        self.shares = shares or [Share.whole(arrivals, self.tick)]
         # Tuples of tick n are those from _ends[n - 1] to before _ends[n].
         self._ends = np.searchsorted(self.tick, np.arange(n), side="right")
+        self.earliest = int(arrivals.ts[: self._ends[0]].min()) if n else 0
+        self._by_batch = batch is not None or len(cells) > 1
+        self.batch_ends = np.arange(1, n + 1)
+        if batch is not None:
+            # A micro-batch holds whole ticks: those that begin within it.
+            ends = -(-np.arange(1, -(-n * length // batch) + 1) * batch // length)
+            self.batch_ends = np.unique(np.minimum(ends, n))
         if clock is None:
             self.arrival_clock = np.maximum.accumulate(arrivals.ts)
             self.release_clock = self.clocks.latest
@@ -221,40 +235,72 @@ class TickReplay(Replay):
         """Number of ticks, those without a tuple included."""
         return len(self.marks)
 
-    def tuples(self, begin: int, end: int) -> tuple[int, int]:
-        """The tuples of some ticks."""
-        return int(self._ends[begin - 1]) if begin else 0, int(self._ends[end - 1])
-
-    def tick_span(self, begin: int, end: int) -> int:
-        """Largest advance of the base time within one of these ticks."""
-        before = max(begin - 1, 0)
-        base = self.clocks.base[before:end]
-        known = base[base != NEVER]
-        span = int(np.diff(known).max(initial=0))
-        tick = end - len(known)
-        if len(known) and tick >= begin:
-            # The first base time has none before it: what its tick spans are all tuples so far.
-            first, last = self.tuples(0, tick + 1)
-            span = max(span, int(known[0] - self.arrivals.ts[first:last].min()))
-        return span
+    def adaptation_points(self, clock: AdaptationClock) -> Int64s:
+        """Ends of micro-batches by which the clock has reached the end of an interval."""
+        latest = self.clocks.latest[self.batch_ends - 1]
+        points: Int64s = self.batch_ends[clock.points(latest, earliest=self.earliest) - 1]
+        return points
 
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
-        """K of each tick."""
-        first, last = self.tuples(begin, end)
+        """K of each tick: no cell can follow the tuples of all others one by one."""
+        if self._by_batch:
+            return np.full(end - begin, policy.k, dtype=np.int64)
+        first, last = int(self._ends[begin - 1]) if begin else 0, int(self._ends[end - 1])
         k = np.concatenate(([policy.k], policy.arrive(self.arrived.delay[first:last])))
         # The tick goes by the largest delay seen in it.
         return k[self._ends[begin:end] - first]
 
     def push(self, begin: int, end: int, k: Int64s) -> Step:
-        """Let ticks pass."""
-        first, last = self.tuples(begin, end)
-        _, step = drain(
-            self.pipeline.push_ticks(
-                self.arrivals.slice(first, last),
-                self.tick[first:last] - begin,
-                n_ticks=end - begin,
-                k=k,
-                marks=self.marks[begin:end],
-            )
+        """Let ticks pass in all cells."""
+        works = []
+        for cell, share in zip(self.cells, self.shares, strict=True):
+            part, tick, flags = share.between(begin, end)
+            marks = self.marks[begin:end]
+            works.append(cell.push_ticks(part, tick, k=k, marks=marks, flags=flags))
+        _, self._taken = drain(side_by_side(works))
+        return self._together()
+
+    def n_delivered(self, begin: int, end: int) -> int:
+        """Tuples that arrive in these ticks, copies included."""
+        return sum(share.n_between(begin, end) for share in self.shares)
+
+    def _together(self) -> Step:
+        """The steps of all cells as one, but for sizes of the cross join."""
+        if len(self.cells) == 1:
+            return super()._together()
+        steps = [taken.step for taken in self._taken]
+        # A late tuple with copies is late in every cell; in order, each copy has its results.
+        kept = [~taken.step.late | taken.counted for taken in self._taken]
+
+        def chosen(columns: list[NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([each[keep] for each, keep in zip(columns, kept, strict=True)])
+
+        rows = []
+        for share, step in zip(self.shares, steps, strict=True):
+            row = np.zeros(len(step.row), dtype=np.int64)
+            for s, numbers in enumerate(share.rows):
+                mine = step.stream == s
+                row[mine] = numbers[step.row[mine]]
+            rows.append(row)
+        # Between steps results are in order of time over all cells; within one they are made so.
+        order = np.argsort(chosen([step.ts for step in steps]), kind="stable")
+
+        def column(name: str) -> NDArray[Any]:
+            return chosen([getattr(step, name) for step in steps])[order]
+
+        names = ("stream", "ts", "delay", "base", "now", "late", "n_join", "n_cross", "beyond")
+        bins = max(step.slack.shape[1] for step in steps)
+        slack = np.zeros((2, bins), dtype=np.int64)
+        for step in steps:
+            slack[:, : step.slack.shape[1]] += step.slack
+        return Step(
+            **{name: column(name) for name in names},
+            row=chosen(rows)[order],
+            lost_ts=np.concatenate([step.lost_ts for step in steps]),
+            lost_n=np.concatenate([step.lost_n for step in steps]),
+            slack=slack,
+            join_time=steps[0].join_time,
+            base_time=steps[0].base_time,
+            counted_since=steps[0].counted_since,
+            tick_span=max(step.tick_span for step in steps),
         )
-        return step

@@ -108,6 +108,11 @@ class PolicySettings:
         """Step of policies that try one K after the other, and of the delays they are told."""
         return self.usual_granularity if self.granularity is None else self.granularity
 
+    @property
+    def bucket(self) -> int:
+        """Width of the buckets in which results are counted by time: a thousandth of a period."""
+        return max(1, self.period // 1000)
+
     @classmethod
     def of(cls, query: BoundQuery) -> PolicySettings:
         """The settings a query asks for; the defaults of :class:`Quality` where it asks nothing."""

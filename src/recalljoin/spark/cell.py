@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step
 from recalljoin.engine.arrivals import times_of
-from recalljoin.engine.chunks import Clocks, rebuild
+from recalljoin.engine.chunks import rebuild
+from recalljoin.engine.progress import Clocks
 from recalljoin.engine.queues import held_ids
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.engine.windows import Remembered
 from recalljoin.quality.arrived import follow_ticks
 from recalljoin.quality.profiling import profile_of
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import BoundQuery
-    from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.ahead import AheadRule
     from recalljoin.spark.cells import Grid, Layout
     from recalljoin.spark.control_log import ControlLog
@@ -222,6 +223,7 @@ def run_batch(
         watermark=meta.watermark,
         base_time=meta.base_time,
         local_times=tuple(meta.local_times),
+        earliest=int(arrivals.ts.min(initial=FOREVER)),
         has_data=delivery.has_data,
         n_arrived=tuple(delivery.n_arrived),
         refused=tuple(delivery.refused),

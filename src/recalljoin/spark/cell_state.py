@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import times_of
-from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, needed_at
+from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
+from recalljoin.engine.progress import Clocks
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST

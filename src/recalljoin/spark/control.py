@@ -21,7 +21,6 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.cell_state import check_identity
 from recalljoin.spark.hot import HotTracker, Version, next_versions
 from recalljoin.spark.measured import MeasuredRecall
@@ -30,6 +29,7 @@ from recalljoin.spark.packing import PARCELS_DDL, Control
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.spark.cells import Grid
     from recalljoin.spark.control_log import ControlLog
@@ -110,7 +110,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, plan: ControlPlan) -> None:
         self._plan = plan
-        self._adaptation = Adaptation(plan.policy, plan.horizon)
+        self._adaptation = plan.policy.adaptation(plan.horizon)
         self._measured = MeasuredRecall()
         self._last_batch = -1
         self._last_had_data = True
@@ -216,7 +216,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._looked_at = now
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
-            self._adaptation.observe(report)
+            report.show_to(self._adaptation)
             self._measured.observe(report)
             if self._plan.notices is not None:
                 self._plan.notices.observe(report)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from recalljoin.quality.adaptation import PolicyChoice
     from recalljoin.query.sizes import SizeLike
-    from recalljoin.spark.adaptation import PolicyChoice
     from recalljoin.spark.learning import Known
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.advice import Advice
 from recalljoin.query.durations import NANOSECONDS_PER, describe
-from recalljoin.spark.adaptation import Adaptation
 from recalljoin.spark.control_log import ControlLog
 
 if TYPE_CHECKING:
+    from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.query import TimeUnit
-    from recalljoin.spark.adaptation import PolicyPlan
     from recalljoin.spark.report import Report
 
 Known = str | Path | Advice
@@ -52,10 +51,10 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
         return replace(plan, settings=replace(plan.settings, initial_wait=wait))
     log = ControlLog(str(known))
     last: Report | None = None
-    adaptation = Adaptation(plan, None)
+    adaptation = plan.adaptation(None)
     for report in log.reports_after(-1) if log.exists() else ():
         _check(report, plan, unit, log)
-        adaptation.observe(report)
+        report.show_to(adaptation)
         last = report
     if last is None:
         message = (
@@ -63,7 +62,7 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
             "holds no batch of a join"
         )
         raise InvalidSetting(message)
-    learned = adaptation.snapshot()
+    learned = adaptation.policy.snapshot()
     return replace(plan, learned={name: learned[name] for name in _TAKEN_OVER})
 
 

@@ -10,9 +10,9 @@ from recalljoin.engine.ahead import AUTO
 from recalljoin.quality.horizon import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
+    from recalljoin.quality.adaptation import PolicyChoice
     from recalljoin.query import DurationLike, TimeUnit
     from recalljoin.query.sizes import SizeLike
-    from recalljoin.spark.adaptation import PolicyChoice
     from recalljoin.spark.learning import Known
 
 HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]

@@ -12,13 +12,13 @@ from recalljoin.engine import EngineSettings
 from recalljoin.engine.ahead import max_ahead_of
 from recalljoin.engine.doubts import integer_streams
 from recalljoin.errors import InvalidQuery, InvalidSetting
+from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
 from recalljoin.query.sizes import n_bytes
 from recalljoin.query.sources import arrow_schema
-from recalljoin.spark.adaptation import PolicyPlan, plan_policy
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import CellPlan
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery, DurationLike, Query
     from recalljoin.spark.options import HotKeys, RunSettings
 
-_BUCKETS_IN_PERIOD = 1000
 _SHORTEST_HEARTBEAT = 500
 
 
@@ -156,7 +155,7 @@ def plan_join(
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
         granularity=target.g,
-        bucket=max(1, target.period // _BUCKETS_IN_PERIOD),
+        bucket=target.bucket,
         idle_after=idle_after,
         late_rows=settings.late_rows,
         policy=policy if by_tuple else None,

@@ -18,7 +18,6 @@ from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER
-from recalljoin.spark.adaptation import Adaptation, PolicyPlan
 from recalljoin.spark.group import Parcel, run_group
 from recalljoin.spark.packing import PARCELS, Control, Router
 from recalljoin.spark.report import merged
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.adaptation import Adaptation, PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import TimeUnit
     from recalljoin.spark.cell import CellPlan
@@ -166,7 +166,7 @@ class Replayer:
 
     def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results, from parcels in the order of their ticks."""
-        run = _Run(self.plan, Adaptation(self.policy, self.horizon))
+        run = _Run(self.plan, self.policy.adaptation(self.horizon))
         last = -1
         for tick, parcels in _by_tick(batches):
             if tick > last + 1 and run.n_ticks:
@@ -206,7 +206,7 @@ class _Run:
         steps = run_group(self.plan, given, self.store, batch=self.n_ticks)
         self.n_ticks += 1
         reports = yield from steps
-        self.adaptation.observe(merged(reports))
+        merged(reports).show_to(self.adaptation)
 
 
 def _by_tick(

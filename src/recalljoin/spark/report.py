@@ -9,15 +9,17 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.errors import StateVersionError
+from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profile import Profile
 from recalljoin.spark.hot import Heavy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from recalljoin.quality.adaptation import Adaptation
     from recalljoin.query import TimeUnit
 
-LAYOUT = 2
+LAYOUT = 3
 """Form of the reports written now; the only one that is read."""
 
 
@@ -49,6 +51,8 @@ class Report:
     watermark: int
     base_time: int
     local_times: tuple[int, ...]
+    earliest: int
+    """Smallest timestamp of the batch's tuples; FOREVER if it has none."""
     has_data: bool
     """Whether any source has moved on."""
     n_arrived: tuple[int, ...]
@@ -83,6 +87,16 @@ class Report:
     def n_refused(self) -> int:
         """Rows refused, for whatever reason."""
         return sum(sum(counts.values()) for counts in self.refused)
+
+    def show_to(self, adaptation: Adaptation) -> None:
+        """Let the policy learn from the batch, and choose if an interval has ended with it."""
+        adaptation.take(
+            self.profile,
+            Kept(self.n_kept, self.kept_bytes),
+            latest=max(self.local_times),
+            earliest=self.earliest,
+            n_delivered=self.n_delivered,
+        )
 
     def to_json(self) -> str:
         """As text."""
@@ -139,6 +153,7 @@ def merged(reports: Iterable[Report]) -> Report:
         watermark=first.watermark,
         base_time=first.base_time,
         local_times=first.local_times,
+        earliest=min(report.earliest for report in cells),
         has_data=first.has_data,
         n_arrived=first.n_arrived,
         refused=first.refused,

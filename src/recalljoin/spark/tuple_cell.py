@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.arrived import follow_tuples
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.profiling import profile_of
-from recalljoin.quality.replay import adaptation_points
 from recalljoin.spark.cell_state import check_identity, check_layout
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.instances import Memory, Watch, gathered
@@ -39,13 +39,11 @@ if TYPE_CHECKING:
 
     from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.quality.horizon import Horizon
-    from recalljoin.quality.policy import BufferSizePolicy
-    from recalljoin.spark.adaptation import PolicyPlan
+    from recalljoin.quality.adaptation import Adaptation, PolicyPlan
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import Bodies, Store
 
-LAYOUT = 3
+LAYOUT = 4
 SMALLEST_SNAPSHOT = 1 << 20
 """Bytes of tuples that are always worth keeping before a new snapshot is written."""
 LARGEST_VALUE = 1 << 26
@@ -67,14 +65,8 @@ class Meta:
     batch_bytes: int = 0
     next_value: int = 0
     clock: int = 0
-    start: int | None = None
-    """Timestamp of the first tuple: intervals are counted from here."""
-    policy: dict[str, Any] = field(default_factory=dict)
-    """Name and memory of the policy."""
-    horizon: dict[str, Any] = field(default_factory=dict)
-    """What is known of delays, and how long tuples are remembered by that."""
-    interval: dict[str, Any] | None = None
-    """What the adaptation interval has shown so far, if a batch ended within it."""
+    adaptation: dict[str, Any] | None = None
+    """What policy and horizon have learnt, and what the interval has shown so far."""
     confirmed: list[int] = field(default_factory=list)
     """For each stream by how much tuples far ahead of it have outnumbered others."""
     layout: int = LAYOUT
@@ -82,8 +74,7 @@ class Meta:
 
 class _Instance(NamedTuple):
     pipeline: Pipeline
-    policy: BufferSizePolicy
-    horizon: Horizon
+    adaptation: Adaptation
 
 
 MEMORY: Memory[_Instance] = Memory(8)
@@ -106,7 +97,7 @@ def run_tuples(
     restored = instance is None and meta.token != ""
     if instance is None:
         instance = _restored(plan, policy_plan, store, meta)
-    pipeline, policy, horizon = instance
+    pipeline, adaptation = instance
     watch.stop("restore")
     m = pipeline.m
     # A state written before this was counted has none of it.
@@ -123,7 +114,7 @@ def run_tuples(
     if delivery.control is not None:
         meta.clock = delivery.control.clock
     tables = {s.name: t for s, t in zip(query.streams, delivery.tables, strict=True)}
-    run = _Run(plan, policy_plan, meta, instance)
+    run = _Run(plan, instance)
     if delivery.control is not None and delivery.control.flush and not delivery.has_data:
         yield from gathered(run.flush(), watch)
     else:
@@ -141,13 +132,14 @@ def run_tuples(
         period=plan.period,
         windows=tuple(stream.window for stream in query.streams),
         retention=pipeline.retention,
-        limited=horizon.is_limited,
-        phase=getattr(policy, "phase", None),
-        k=policy.k,
+        limited=adaptation.is_limited,
+        phase=adaptation.phase,
+        k=adaptation.k,
         clock=meta.clock,
         watermark=pipeline.join_time,
         base_time=pipeline.base_time,
         local_times=tuple(int(t) for t in pipeline.local_times),
+        earliest=run.earliest,
         has_data=delivery.has_data,
         n_arrived=tuple(delivery.n_arrived),
         refused=tuple(delivery.refused),
@@ -173,20 +165,14 @@ def run_tuples(
 class _Run:
     """One batch on its way through the instance."""
 
-    def __init__(
-        self,
-        plan: CellPlan,
-        policy_plan: PolicyPlan,
-        meta: Meta,
-        instance: _Instance,
-    ) -> None:
-        self.plan, self.meta = plan, meta
-        self.pipeline, self.policy, self.horizon = instance
+    def __init__(self, plan: CellPlan, instance: _Instance) -> None:
+        self.plan = plan
+        self.pipeline, self.adaptation = instance
         self.windows = [stream.window for stream in plan.query.streams]
-        self.adaptation_interval = policy_plan.settings.interval
         self.total = Profile.empty(
             self.pipeline.m, granularity=plan.granularity, bucket=plan.bucket
         )
+        self.earliest = FOREVER
         self.slacks: list[tuple[int, int]] = []
         """How many tuples in a row met which K."""
         self.retentions: list[tuple[int, int]] = []
@@ -197,18 +183,14 @@ class _Run:
     def push(self, arrivals: Arrivals) -> Generator[pa.RecordBatch, None, None]:
         if not len(arrivals):
             return
-        meta = self.meta
         # As it was where the batch before ended, unless the join was started anew with another one.
-        self._remember_for(self.horizon.retention, 0)
-        if meta.start is None:
-            meta.start = int(arrivals.ts[0])
+        self._remember_for(0)
         local = self.pipeline.local_times
         arrived, clocks = follow_tuples(arrivals.stream, arrivals.ts, before=local)
-        # The clock before the batch tells which boundaries were reached earlier.
-        latest = np.concatenate(([max(int(local.max()), meta.start)], clocks.latest))
-        points = adaptation_points(latest, start=meta.start, interval=self.adaptation_interval) - 1
+        self.earliest = int(arrivals.ts.min())
+        points = self.adaptation.clock.points(clocks.latest, earliest=int(arrivals.ts[0]))
         begin = 0
-        for end in [*points[points > 0].tolist(), len(arrivals)]:
+        for end in [*points.tolist(), len(arrivals)]:
             if end == begin:
                 continue
             part = slice(begin, end)
@@ -224,22 +206,17 @@ class _Run:
             )
             local = clocks.local[:, end - 1]
             self.total += profile
-            if meta.interval is not None:
-                profile += Profile.from_json(meta.interval)
+            self.adaptation.observe(profile, end - begin)
             if end in points:
-                self.policy.observe(profile)
-                self.policy.adapt()
-                kept = Kept(self.pipeline.n_kept, self.pipeline.kept_bytes)
-                self.horizon.observe(profile, kept, n_delivered=profile.n_arrived)
-                self._remember_for(self.horizon.retention, end)
-                self.adaptations.append((int(clocks.latest[end - 1]), self.policy.k))
-                meta.interval = None
-            else:
-                meta.interval = profile.to_json()
+                self.adaptation.adapt(Kept(self.pipeline.n_kept, self.pipeline.kept_bytes))
+                self._remember_for(end)
+                self.adaptations.append((int(clocks.latest[end - 1]), self.adaptation.k))
             begin = end
 
-    def _remember_for(self, retention: int, n: int) -> None:
-        """Remember tuples for that long after ``n`` of the batch."""
+    def _remember_for(self, n: int) -> None:
+        """Remember tuples for as long as is chosen now, after ``n`` of the batch."""
+        retention = self.adaptation.retention
+        assert retention is not None, "the horizon is in the cell"
         if retention != self.pipeline.retention:
             self.pipeline.remember_for(retention)
             self.retentions.append((n, retention))
@@ -258,10 +235,11 @@ class _Run:
         )
 
     def _slack(self, delay: Int64s) -> Int64s:
-        if isinstance(self.policy, ArrivalPolicy):
-            k = self.policy.arrive(delay)
+        policy = self.adaptation.policy
+        if isinstance(policy, ArrivalPolicy):
+            k = policy.arrive(delay)
         else:
-            k = np.full(len(delay), self.policy.k)
+            k = np.full(len(delay), policy.k)
         firsts = np.flatnonzero(np.diff(k, prepend=-1))
         lengths = np.diff(firsts, append=len(k))
         self.slacks += zip(lengths.tolist(), k[firsts].tolist(), strict=True)
@@ -286,7 +264,7 @@ def _append(
     run: _Run,
 ) -> None:
     """Add a batch to the log, or begin a new log with a snapshot."""
-    pipeline, policy, horizon = instance
+    pipeline, adaptation = instance
     slacks = run.slacks
     lengths = [[len(body) for body in parts] for parts in bodies]
     head = json.dumps({"lengths": lengths, "slacks": slacks, "retentions": run.retentions}).encode()
@@ -303,8 +281,7 @@ def _append(
             meta.snapshot.append(_write(store, meta, written[begin : begin + LARGEST_VALUE]))
     elif slacks:
         meta.batches.append(_write(store, meta, content))
-    meta.horizon = horizon.snapshot()
-    meta.policy = {"name": policy.name, "state": policy.snapshot()}
+    meta.adaptation = adaptation.snapshot()
     meta.token = uuid.uuid4().hex
     store.write_meta(json.dumps(asdict(meta)))
 
@@ -318,8 +295,6 @@ def _write(store: Store, meta: Meta, content: bytes) -> int:
 
 def _restored(plan: CellPlan, policy_plan: PolicyPlan, store: Store, meta: Meta) -> _Instance:
     """The instance whose state this is."""
-    assert plan.horizon is not None
-    horizon = plan.horizon.make()
     pipeline = Pipeline(plan.query, plan.settings)
     if meta.snapshot:
         written = b"".join(store.read_chunk(number) for number in meta.snapshot)
@@ -334,12 +309,10 @@ def _restored(plan: CellPlan, policy_plan: PolicyPlan, store: Store, meta: Meta)
             if retention is not None:
                 pipeline.remember_for(retention)
             begin = end
-    policy = policy_plan.make()
-    if meta.policy and meta.policy["name"] == policy.name:
-        policy.restore(meta.policy["state"])
-    if meta.horizon:
-        horizon.restore(meta.horizon)
-    return _Instance(pipeline, policy, horizon)
+    adaptation = policy_plan.adaptation(plan.horizon)
+    if meta.adaptation is not None:
+        adaptation.restore(meta.adaptation)
+    return _Instance(pipeline, adaptation)
 
 
 def _decode(

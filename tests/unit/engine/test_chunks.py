@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recalljoin.engine import EngineSettings, Pipeline, drain
-from recalljoin.engine.chunks import Chunk, Clocks, is_over, last_in_window, rebuild
+from recalljoin.engine.chunks import Chunk, is_over, last_in_window, rebuild
 from recalljoin.engine.times import NEVER
 from tests.unit.engine.inputs import bound, rows_of
 
@@ -21,7 +21,7 @@ def after(*ticks: list[tuple[int, int, int]]) -> tuple[Pipeline, list[Chunk]]:
     for rows in ticks:
         arrivals = rows_of(QUERY, rows)
         times = tuple(arrivals.ts[arrivals.stream == s] for s in range(2))
-        chunks.append(Chunk(arrivals.tables, times, Clocks.of(pipeline.progress)))
+        chunks.append(Chunk(arrivals.tables, times, pipeline.clocks))
         tick = np.zeros(len(arrivals), dtype=np.int64)
         drain(pipeline.push_ticks(arrivals, tick, n_ticks=1, k=0))
     return pipeline, chunks
@@ -32,7 +32,7 @@ def test_a_late_tuple_the_join_did_not_keep_is_not_put_back(ts: int, n_kept: int
     # The watermark stands at 100, window and retention reach back to 85.
     pipeline, chunks = after([(1, 100, 1), (2, 100, 1)], [(1, ts, 1)])
     assert pipeline.n_kept == n_kept
-    again = rebuild(QUERY, SETTINGS, chunks, Clocks.of(pipeline.progress), pipeline.remembered)
+    again = rebuild(QUERY, SETTINGS, chunks, pipeline.clocks, pipeline.remembered)
     assert again.n_kept == n_kept
 
 

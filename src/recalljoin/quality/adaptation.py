@@ -1,0 +1,256 @@
+"""When K is chosen anew, and what chooses it: the same for streaming queries and for recordings.
+
+A join advances in *steps*: a step is one tuple where tuples arrive one by one, and one tick where
+they do not. After each step the adaptation clock tells whether an adaptation interval has ended; if
+one has, the policy is shown the profile of the interval and chooses K, and the horizon is chosen
+with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recalljoin.engine.times import NEVER
+from recalljoin.errors import InvalidSetting
+from recalljoin.quality.bounds import Bounded
+from recalljoin.quality.policy import BufferSizePolicy, make_policy
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.quality.slack import RequiredSlack
+
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.horizon import Horizon, HorizonPlan, Kept
+    from recalljoin.quality.policy import State
+
+PolicyChoice = str | Callable[[PolicySettings], BufferSizePolicy]
+"""A policy's name, or what makes one."""
+
+DEFAULT_POLICY = "slack"
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """What makes the policy of a join, wherever one is needed."""
+
+    settings: PolicySettings
+    choice: PolicyChoice = DEFAULT_POLICY
+    options: Mapping[str, Any] = field(default_factory=dict)
+    learned: State | None = None
+    """What the policy of an earlier run had learnt, if this one is to begin with it."""
+
+    def make(self) -> BufferSizePolicy:
+        """A policy that has seen nothing yet of this run."""
+        if not isinstance(self.choice, str):
+            return self.choice(self.settings)
+        policy = make_policy(self.choice, self.settings, **self.options)
+        if self.learned is not None:
+            inner = policy.policy if isinstance(policy, Bounded) else policy
+            assert isinstance(inner, RequiredSlack)
+            inner.learn(self.learned)
+        return policy
+
+    def adaptation(self, horizon: HorizonPlan | None) -> Adaptation:
+        """What chooses K, and the horizon unless somebody else does (None); both begin anew."""
+        return Adaptation(
+            self.make(), self.settings.interval, None if horizon is None else horizon.make()
+        )
+
+
+def plan_policy(
+    settings: PolicySettings,
+    *,
+    recall: float | None,
+    k: int | None,
+    choice: PolicyChoice | None,
+    options: Mapping[str, Any] | None,
+) -> PolicyPlan:
+    """See that slack, recall and policy fit together.
+
+    Parameters
+    ----------
+    settings
+        The target and how it is pursued.
+    recall
+        The recall asked for, if any.
+    k
+        The fixed slack asked for, if any, in the query's unit.
+    choice, options
+        The policy asked for, if any, and its options.
+
+    Raises
+    ------
+    InvalidSetting
+        When they contradict each other, or there is no such policy.
+    """
+    if (recall is None) == (k is None):
+        given = "neither is" if k is None else "both are"
+        message = f"a join needs either a `recall` to aim at or a fixed slack `k`; {given} given"
+        raise InvalidSetting(message)
+    if k is not None:
+        if choice is not None or options:
+            message = f"with a fixed slack `k` there is no use for a `policy`, got {choice!r}"
+            raise InvalidSetting(message)
+        return PolicyPlan(settings, "fixed", {"k": k})
+    plan = PolicyPlan(settings, choice or DEFAULT_POLICY, dict(options or {}))
+    plan.make()
+    return plan
+
+
+class AdaptationClock:
+    """Tells after which steps K is adapted.
+
+    The clock is the local time of the fastest stream. Intervals are counted from the timestamp of
+    the first tuple; where tuples arrive in ticks, from the smallest timestamp of the first tick. A
+    step by which the clock has reached the end of an interval, or of several at once, adapts once.
+
+    Parameters
+    ----------
+    interval
+        Length of an adaptation interval, in the query's unit.
+
+    Examples
+    --------
+    Intervals end at 10, 20, ...; the clock leaps over two of these ends.
+
+    >>> clock = AdaptationClock(10)
+    >>> clock.points(np.array([0, 9, 10, 11, 45]), earliest=0)
+    array([3, 5])
+    >>> clock.points(np.array([49, 50]), earliest=46)
+    array([2])
+    """
+
+    def __init__(self, interval: int) -> None:
+        self._interval = interval
+        self.next: int | None = None
+        """When the interval ends; None before the first tuple."""
+
+    def points(self, latest: Int64s, *, earliest: int) -> Int64s:
+        """After how many of the next steps K is adapted, for each time it is.
+
+        Parameters
+        ----------
+        latest
+            The clock after each step; :data:`~recalljoin.engine.times.NEVER` before any tuple.
+        earliest
+            Smallest timestamp in the first of these steps that has tuples. It counts once, where
+            the clock has not begun.
+        """
+        if self.next is None:
+            if not len(latest) or latest[-1] == NEVER:
+                return np.empty(0, dtype=np.int64)
+            self.next = earliest + self._interval
+        # How many ends the clock has reached after each step; it may still be at NEVER.
+        n_ends = (np.maximum(latest, self.next - self._interval) - self.next) // self._interval + 1
+        known = np.concatenate(([0], np.maximum.accumulate(n_ends)))
+        self.next += int(known[-1]) * self._interval
+        return np.flatnonzero(np.diff(known)) + 1
+
+
+class Adaptation:
+    """Feeds policy and horizon with what steps have shown, one adaptation interval at a time.
+
+    The same steps give the same K, so after a restart it is enough to show them once more.
+
+    Parameters
+    ----------
+    policy
+        What chooses K.
+    interval
+        Length of an adaptation interval, in the query's unit.
+    horizon
+        What says how long tuples are remembered; None where somebody else does.
+    """
+
+    def __init__(self, policy: BufferSizePolicy, interval: int, horizon: Horizon | None) -> None:
+        self.policy = policy
+        self.clock = AdaptationClock(interval)
+        self._horizon = horizon
+        self._since: Profile | None = None
+        self._n_delivered = 0
+        self.seconds = 0.0
+        """How long the policy took to choose, last time."""
+
+    @property
+    def k(self) -> int:
+        """K of the next step."""
+        return self.policy.k
+
+    @property
+    def phase(self) -> str | None:
+        """Whether K rests on little, on what is usual, or follows a change; None if not known."""
+        return getattr(self.policy, "phase", None)
+
+    @property
+    def retention(self) -> int | None:
+        """How long tuples are remembered from the next step on; None where somebody else says."""
+        return None if self._horizon is None else self._horizon.retention
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the limit of bytes makes that shorter than delays ask for."""
+        return self._horizon is not None and self._horizon.is_limited
+
+    def take(
+        self, profile: Profile, kept: Kept, *, latest: int, earliest: int, n_delivered: int
+    ) -> None:
+        """Take in one step, and adapt if an interval has ended with it.
+
+        Parameters
+        ----------
+        profile
+            What the step has shown.
+        kept
+            What is in windows and horizon after it.
+        latest, earliest
+            The clock after the step, and the smallest timestamp in the step.
+        n_delivered
+            Tuples that arrived in the step, copies included.
+        """
+        self.observe(profile, n_delivered)
+        if len(self.clock.points(np.array([latest]), earliest=earliest)):
+            self.adapt(kept)
+
+    def observe(self, profile: Profile, n_delivered: int) -> None:
+        """Take in steps within one interval; the caller asks the clock when it ends."""
+        self._since = profile if self._since is None else self._since + profile
+        self._n_delivered += n_delivered
+
+    def adapt(self, kept: Kept) -> Profile:
+        """End the interval: choose K and horizon by its profile, and return that."""
+        profile = self._since
+        assert profile is not None, "an interval has at least one step"
+        self.policy.observe(profile)
+        began = time.perf_counter()
+        self.policy.adapt()
+        self.seconds = time.perf_counter() - began
+        if self._horizon is not None:
+            self._horizon.observe(profile, kept, n_delivered=self._n_delivered)
+        self._since, self._n_delivered = None, 0
+        return profile
+
+    def snapshot(self) -> State:
+        """Everything that is remembered, the interval not yet ended included."""
+        return {
+            "policy": {"name": self.policy.name, "state": self.policy.snapshot()},
+            "horizon": None if self._horizon is None else self._horizon.snapshot(),
+            "ends": self.clock.next,
+            "since": None if self._since is None else self._since.to_json(),
+            "n_delivered": self._n_delivered,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot; another policy than was written begins anew."""
+        if state["policy"]["name"] == self.policy.name:
+            self.policy.restore(state["policy"]["state"])
+        if self._horizon is not None and state["horizon"] is not None:
+            self._horizon.restore(state["horizon"])
+        self.clock.next = state["ends"]
+        if state["since"] is not None:
+            self._since = Profile.from_json(state["since"])
+        self._n_delivered = state["n_delivered"]
