@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from recalljoin.engine import EngineSettings
 from recalljoin.engine.folding import Folded
+from recalljoin.quality.cell import Measures
 from recalljoin.quality.horizon import HorizonPlan
-from recalljoin.spark import cell, tuple_cell
-from recalljoin.spark.cell import CellPlan, run_batch
+from recalljoin.spark import cell
+from recalljoin.spark.cell import ByTick, ByTuple, CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hot import version_at
@@ -77,7 +78,6 @@ class Cells:
         """
         if forget:
             cell.MEMORY.forget(self.plan.run)
-            tuple_cell.MEMORY.forget(self.plan.run)
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot
@@ -137,13 +137,11 @@ class LocalJoin(Cells):
             identity=identity,
             log=ControlLog(str(folder)),
             period=100,
-            granularity=1,
-            bucket=1,
+            measures=Measures(tuple(stream.window for stream in query.streams), 1, 1),
+            mode=ByTick() if policy is None else ByTuple(policy, HorizonPlan(policy.settings)),
             idle_after=idle_after,
             late_rows=True,
             named_hot=named_hot,
-            policy=policy,
             ahead=ahead,
-            horizon=None if policy is None else HorizonPlan(policy.settings),
         )
         super().__init__(plan)

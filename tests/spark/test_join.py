@@ -312,7 +312,7 @@ def test_progress_late_and_refused_rows_are_read_from_the_control_log(
     assert progress[1]["refused_by"] == {"l: null time": 1}
     assert progress[0]["replication"] == 2.0
     assert [row["watermark"] for row in progress] == [110, 110, None]
-    assert set(progress[0]["seconds"]) >= {"route", "decode", "join", "state"}
+    assert progress[0]["seconds"]["join"] > 0
     (late,) = opened.late("l").collect()
     assert (late["l"]["ts"], late["delay"], late["lost"], late["batch"]) == (90, 20, 1, 1)
     (refused,) = opened.refused("l").collect()

@@ -100,6 +100,11 @@ def follow_ticks(
     return Arrived(stream, delay, _lead(local, clocks.base[tick]), local), clocks
 
 
+def follow_marks(marks: Int64s, *, before: Int64s) -> Clocks:
+    """Clocks after each tick; ``marks`` and ``before`` as in :func:`follow_ticks`."""
+    return _clocks(marks.T, before)
+
+
 def _clocks(marks: Int64s, before: Int64s) -> Clocks:
     local = np.maximum(np.maximum.accumulate(marks, axis=1), before[:, np.newaxis])
     return Clocks(local, local.min(axis=0), local.max(axis=0))

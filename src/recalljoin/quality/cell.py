@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.arrived import follow_ticks, follow_tuples
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profiling import profile_of
@@ -127,6 +128,8 @@ class Taken:
     owned: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None
     """Which of the tuples that arrived, and of those in the step, are counted here; None for all.
     """
+    earliest: int
+    """Smallest timestamp of the tuples that arrived; FOREVER if there are none."""
     before: Int64s
     """Local times of the streams before."""
     measures: Measures
@@ -250,6 +253,7 @@ class Cell:
             step=step,
             arrived=arrived,
             owned=None if counts_all else (here, self._owned.at(step.stream, step.row)),
+            earliest=FOREVER if arrivals is None else int(arrivals.ts.min(initial=FOREVER)),
             before=before,
             measures=self._measures,
             whole=self._whole,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import uuid
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,9 +13,18 @@ from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
 from recalljoin.engine.progress import Clocks
 from recalljoin.engine.times import NEVER
+from recalljoin.engine.windows import Remembered
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST
-from recalljoin.spark.packing import OWNED, needed_schema, owned_in, table_of, to_bytes
+from recalljoin.spark.packing import (
+    OWNED,
+    framed,
+    needed_schema,
+    owned_in,
+    table_of,
+    to_bytes,
+    unframed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,16 +32,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from recalljoin.engine.windows import Remembered
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
+    from recalljoin.spark.delivery import Delivery
 
-LAYOUT = 3
+LAYOUT = 4
 """Layout of the state written now; the only one that is read."""
 LARGEST_CHUNK = 1 << 26
 """Bytes of tuples in one state value, unless a single body is larger."""
-
-Bodies = tuple[tuple[bytes, ...], ...]
-"""For each stream its tuples, packed."""
 
 
 class Store(Protocol):
@@ -69,10 +75,8 @@ class Meta:
     chunks: list[tuple[int, int]] = field(default_factory=list)
     """Numbers of the chunks there are, each with the last watermark at which it has tuples in
     windows; in the order of their batches."""
-    retention: int | None = None
-    """How long tuples are kept behind their windows; None before the first batch."""
-    since: int = NEVER
-    """From this time on everything is known."""
+    remembered: Remembered | None = None
+    """How far back tuples are kept; None before the first batch."""
     k: int = 0
     clock: int = 0
     """What the control source said last."""
@@ -83,10 +87,6 @@ class Meta:
     confirmed: list[int] = field(default_factory=list)
     """For each stream by how much tuples far ahead of it have outnumbered others."""
     layout: int = LAYOUT
-
-    def __post_init__(self) -> None:
-        # A state written before this was counted has none of it.
-        self.confirmed = self.confirmed or [0] * len(self.local_times)
 
     @property
     def clocks(self) -> Clocks:
@@ -106,11 +106,13 @@ def read_meta(store: Store, identity: str, m: int) -> Meta:
     """
     content = store.read_meta()
     if content is None:
-        return Meta(identity, [NEVER] * m, seen_at=[None] * m)
+        return Meta(identity, [NEVER] * m, seen_at=[None] * m, confirmed=[0] * m)
     values = json.loads(content)
     check_layout(values.get("layout"), LAYOUT)
     check_identity(values["identity"], identity)
     values["chunks"] = [(number, last) for number, last in values["chunks"]]
+    if values["remembered"] is not None:
+        values["remembered"] = Remembered(*values["remembered"])
     return Meta(**values)
 
 
@@ -168,12 +170,10 @@ class StoredChunk:
 def append(
     store: Store,
     meta: Meta,
-    bodies: Bodies,
+    delivery: Delivery,
     *,
-    query: BoundQuery,
-    remembered: Remembered,
     batch: int,
-    before: Clocks,
+    remembered: Remembered,
     now: Clocks,
 ) -> None:
     """Write what a batch has changed: its tuples, the clocks, and chunks nobody needs any more.
@@ -181,28 +181,24 @@ def append(
     Parameters
     ----------
     store, meta
-        The state; ``meta`` is brought up to date and written.
-    bodies
+        The state as the batch before left it; ``meta`` is brought up to date and written.
+    delivery
         The batch's tuples.
-    query
-        As the cell's pipeline has it.
-    remembered
-        How far back the pipeline's memory goes.
     batch
         Its number.
-    before, now
-        Clocks as the batch before and this one left them.
+    remembered
+        How far back the pipeline's memory goes.
+    now
+        Clocks as this batch left them.
     """
-    meta.retention, meta.since = retention, _ = remembered
+    query, retention = delivery.query, remembered.retention
     chunks, meta.chunks = meta.chunks, []
     for number, last in chunks:
         if is_over(last, retention, now.watermark):
             store.drop_chunk(number)
         else:
             meta.chunks.append((number, last))
-    for part in _in_values(bodies):
-        content = encode_chunk(part, before, batch)
-        stored = decode_chunk(query, content)
+    for bodies, stored in _in_values(delivery, meta.clocks, batch):
         last = last_in_window(query, stored.chunk)
         if is_over(last, retention, now.watermark):
             continue
@@ -210,7 +206,10 @@ def append(
         if 2 * sum(int(mask.sum()) for mask in needed) < sum(map(len, needed)):
             # The batch is longer than the windows: most of it is over already.
             content = encode_part(stored, needed)
+        else:
+            content = encode_chunk(bodies, stored.chunk.before, batch)
         add_chunk(store, meta, content, last)
+    meta.remembered = remembered
     meta.local_times = list(now.local_times)
     meta.base_time, meta.watermark = now.base_time, now.watermark
     meta.token = uuid.uuid4().hex
@@ -230,11 +229,9 @@ def read_chunks(store: Store, meta: Meta, query: BoundQuery) -> Iterator[StoredC
         yield decode_chunk(query, store.read_chunk(number))
 
 
-def encode_chunk(bodies: Bodies, before: Clocks, batch: int) -> bytes:
-    """Tuples as they came, behind a head that says where each body ends."""
-    lengths = [[len(body) for body in parts] for parts in bodies]
-    head = json.dumps({"before": asdict(before), "batch": batch, "lengths": lengths}).encode()
-    return b"".join((struct.pack("<q", len(head)), head, *(b for part in bodies for b in part)))
+def encode_chunk(bodies: Sequence[Sequence[bytes]], before: Clocks, batch: int) -> bytes:
+    """Tuples of each stream as they came, with the clocks before them."""
+    return framed({"before": asdict(before), "batch": batch}, bodies)
 
 
 def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> bytes:
@@ -243,44 +240,57 @@ def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> byt
     for table, owned, mask in zip(stored.chunk.tables, stored.owned, chosen, strict=True):
         rows = table if owned is None else table.append_column(OWNED, pa.array(owned))
         bodies.append((to_bytes(rows.filter(pa.array(mask))),) if mask.any() else ())
-    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
+    return encode_chunk(bodies, stored.chunk.before, stored.batch)
 
 
 def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
     """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing."""
-    (size,) = struct.unpack_from("<q", content)
-    head = json.loads(content[8 : 8 + size])
-    view = memoryview(content)
-    at = 8 + size
-    tables, owned = [], []
-    for s, lengths in enumerate(head["lengths"]):
-        parts: list[memoryview] = []
-        for length in lengths:
-            parts.append(view[at : at + length])
-            at += length
-        table = table_of(query, s, parts)
-        owned.append(owned_in(table))
-        # What tells copies apart is of no use after the batch.
-        tables.append(table.select(needed_schema(query, s).names))
-    times = tuple(
+    head, bodies = unframed(content)
+    tables = [table_of(query, s, parts) for s, parts in enumerate(bodies)]
+    times = [
         times_of(table.column(stream.time), query.unit, query.time_unit)[0]
         for stream, table in zip(query.streams, tables, strict=True)
-    )
+    ]
     before = head["before"]
     clocks = Clocks(tuple(before["local_times"]), before["base_time"], before["watermark"])
-    return StoredChunk(Chunk(tuple(tables), times, clocks), head["batch"], tuple(owned))
+    return _stored(query, tables, times, clocks, head["batch"])
 
 
-def _in_values(bodies: Bodies) -> Iterator[Bodies]:
-    """Bodies divided over state values of a reasonable size; none for none."""
-    part: list[list[bytes]] = [[] for _ in bodies]
+def _stored(
+    query: BoundQuery,
+    tables: Sequence[pa.Table],
+    times: Sequence[Int64s],
+    before: Clocks,
+    batch: int,
+) -> StoredChunk:
+    # What tells copies apart is of no use after the batch.
+    needed = tuple(t.select(needed_schema(query, s).names) for s, t in enumerate(tables))
+    owned = tuple(owned_in(table) for table in tables)
+    return StoredChunk(Chunk(needed, tuple(times), before), batch, owned)
+
+
+def _in_values(
+    delivery: Delivery, before: Clocks, batch: int
+) -> Iterator[tuple[list[list[bytes]], StoredChunk]]:
+    """The tuples of a batch, divided over state values of a reasonable size; none for none."""
+    m = len(delivery.tables)
+    begins, ends = [0] * m, [0] * m
+    bodies: list[list[bytes]] = [[] for _ in range(m)]
+
+    def value() -> tuple[list[list[bytes]], StoredChunk]:
+        spans = list(zip(begins, ends, strict=True))
+        tables = [delivery.tables[s].slice(b, e - b) for s, (b, e) in enumerate(spans)]
+        times = [delivery.times(s)[b:e] for s, (b, e) in enumerate(spans)]
+        return bodies, _stored(delivery.query, tables, times, before, batch)
+
     size = 0
-    for s, of_stream in enumerate(bodies):
-        for body in of_stream:
-            if size and size + len(body) > LARGEST_CHUNK:
-                yield tuple(tuple(p) for p in part)
-                part, size = [[] for _ in bodies], 0
-            part[s].append(body)
-            size += len(body)
+    for s, of_stream in enumerate(delivery.bodies):
+        for content, n in of_stream:
+            if size and size + len(content) > LARGEST_CHUNK:
+                yield value()
+                begins, bodies, size = list(ends), [[] for _ in range(m)], 0
+            bodies[s].append(content)
+            ends[s] += n
+            size += len(content)
     if size:
-        yield tuple(tuple(p) for p in part)
+        yield value()

@@ -1,65 +1,194 @@
-"""What a cell is given in one batch: parcels of all tasks, unpacked."""
+"""What a cell is given in one batch: parcels of all tasks, unpacked, without unbelievable times."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from recalljoin.engine import Arrivals
+from recalljoin.engine.ahead import FAR_AHEAD
+from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.times import NEVER
 from recalljoin.spark.ahead import Span, merged_spans
 from recalljoin.spark.hot import Heavy
 from recalljoin.spark.packing import (
     CONTROL,
+    REASON,
     REFUSED,
     Control,
     Head,
     from_bytes,
+    needed_schema,
     owned_in,
-    table_of,
+    to_bytes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.query import BoundQuery
+    from recalljoin.spark.ahead import AheadRule
 
 
-@dataclass
+class Body(NamedTuple):
+    """Tuples of a stream as they came."""
+
+    content: bytes
+    n: int
+    """How many there are."""
+
+
 class Delivery:
-    """What a cell is given in one batch."""
+    """What a cell is given in one batch.
 
-    tables: tuple[pa.Table, ...]
-    """Its tuples of each stream. Where a stream's tuples have copies, column
-    :data:`~recalljoin.spark.packing.PLACE` tells them apart."""
-    bodies: tuple[tuple[bytes, ...], ...]
-    """The same as they came."""
-    n_arrived: list[int]
-    """Tuples of each stream in all cells together."""
-    marks: Int64s
-    """Largest timestamp of each stream; NEVER where none came."""
-    has_data: bool
-    """Whether any task sent anything."""
-    refused: list[dict[str, int]]
-    """For each stream, rows refused by reason."""
-    refused_rows: list[list[pa.Table]]
-    """For each stream, the rows themselves; sent to the first cell only."""
-    control: Control | None
-    route_seconds: float
-    heavy: list[Heavy]
-    """Keys that many tuples of a task have."""
-    spans: list[list[Span]]
-    """For each stream how many tuples lie where, in all cells together."""
+    Parameters
+    ----------
+    query
+        The bound query.
+    bodies
+        Tuples of each stream, in the order they are taken in.
+    """
+
+    def __init__(self, query: BoundQuery, bodies: Sequence[Sequence[bytes]]) -> None:
+        m = len(query.streams)
+        self.query = query
+        pieces = [[from_bytes(body) for body in of_stream] for of_stream in bodies]
+        self.bodies: list[tuple[Body, ...]] = [
+            tuple(Body(b, t.num_rows) for b, t in zip(contents, tables, strict=True))
+            for contents, tables in zip(bodies, pieces, strict=True)
+        ]
+        self.tables: list[pa.Table] = [
+            pa.concat_tables(tables) if tables else needed_schema(query, s).empty_table()
+            for s, tables in enumerate(pieces)
+        ]
+        """Its tuples of each stream. Where a stream's tuples have copies, column
+        :data:`~recalljoin.spark.packing.PLACE` tells them apart."""
+        self._times: list[Int64s | None] = [None] * m
+        self.n_arrived = [0] * m
+        """Tuples of each stream in all cells together."""
+        self.marks = np.full(m, NEVER, dtype=np.int64)
+        """Largest timestamp of each stream; NEVER where none came."""
+        self.has_data = False
+        """Whether any task sent anything."""
+        self.refused: list[dict[str, int]] = [{} for _ in range(m)]
+        """For each stream, rows refused by reason."""
+        self.refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
+        """For each stream, the rows themselves; sent to the first cell only."""
+        self.control: Control | None = None
+        self.route_seconds = 0.0
+        self.heavy: list[Heavy] = []
+        """Keys that many tuples of a task have."""
+        self.spans: list[list[Span]] = [[] for _ in range(m)]
+        """For each stream how many tuples lie where, in all cells together."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the input ends here."""
+        return self.control is not None and self.control.flush and not self.has_data
+
+    def times(self, s: int) -> Int64s:
+        """Timestamps of a stream's tuples, in the query's unit."""
+        known = self._times[s]
+        if known is None:
+            column = self.tables[s].column(self.query.streams[s].time)
+            known, _ = times_of(column, self.query.unit, self.query.time_unit)
+            self._times[s] = known
+        return known
 
     def owned(self, s: int) -> NDArray[np.bool_] | None:
         """Which of a stream's tuples are the copy that counts, where they say so themselves."""
         return owned_in(self.tables[s])
+
+    def arrivals(self) -> Arrivals:
+        """The tuples of all streams, as one tick."""
+        times = [self.times(s) for s in range(len(self.tables))]
+        return Arrivals(
+            tuple(self.tables),
+            np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)]),
+            np.concatenate([np.arange(len(ts)) for ts in times]),
+            np.concatenate(times),
+        )
+
+    def refuse_far_ahead(
+        self,
+        rule: AheadRule | None,
+        *,
+        local_times: Sequence[int],
+        confirmed: list[int],
+        clock: int,
+        owns: Sequence[bool],
+    ) -> None:
+        """Take out the tuples whose time is absurdly far ahead of their stream.
+
+        Parameters
+        ----------
+        rule
+            Which tuples these are; None refuses none.
+        local_times
+            How far the streams had come before.
+        confirmed
+            What the rule remembers of each stream; brought up to date.
+        clock
+            The driver's clock as it was known last, in milliseconds since 1970; 0 for not at all.
+        owns
+            For each stream whether its tuples count in this cell, where they do not say so.
+        """
+        spans = {s: each for s, each in enumerate(self.spans) if each}
+        if rule is None or not spans:
+            return
+        if self.control is not None:
+            clock = self.control.clock
+        for s, verdict in rule.judge(spans, local_times, confirmed, clock or None).items():
+            confirmed[s] = verdict.confirmed
+            if verdict.limit is not None:
+                self._take_out(s, verdict.limit, owns=owns[s])
+                self.n_arrived[s] -= verdict.n_refused
+                self.marks[s] = verdict.mark
+                self.refused[s][FAR_AHEAD] = verdict.n_refused
+
+    def _take_out(self, s: int, limit: int, *, owns: bool) -> None:
+        """Refuse the tuples of stream ``s`` from ``limit`` on."""
+        table, ahead = self.tables[s], self.times(s) >= limit
+        if not ahead.any():
+            return
+        # Of the copies of a tuple, the one that counts is written down.
+        owned = self.owned(s)
+        mine = ahead & (owns if owned is None else owned)
+        if mine.any():
+            rows = table.select(needed_schema(self.query, s).names).filter(pa.array(mine))
+            reasons = pa.array([FAR_AHEAD] * rows.num_rows)
+            self.refused_rows[s].append(rows.append_column(REASON, reasons))
+        left = table.filter(pa.array(~ahead)).combine_chunks()
+        self.tables[s], self._times[s] = left, self.times(s)[~ahead]
+        self.bodies[s] = (Body(to_bytes(left), left.num_rows),) if left.num_rows else ()
+
+
+@dataclass
+class _Pieces:
+    """Bodies on their way, in rows of a limited size."""
+
+    found: dict[tuple[str, int, int, int], list[tuple[int, bytes]]]
+
+    def add(self, head: Head, body: bytes) -> None:
+        place = (head.kind, head.stream, head.task, head.part)
+        self.found.setdefault(place, []).append((head.piece, body))
+
+    def bodies(self, kind: str, m: int) -> list[list[bytes]]:
+        """For each stream its bodies. Tasks finish in any order; their tuples are taken in one."""
+        of_streams: list[list[bytes]] = [[] for _ in range(m)]
+        for (of_kind, s, _, _), parts in sorted(self.found.items()):
+            if of_kind == kind:
+                parts.sort()
+                assert [n for n, _ in parts] == list(range(len(parts))), (kind, s, len(parts))
+                of_streams[s].append(b"".join(part for _, part in parts))
+        return of_streams
 
 
 def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> Delivery:
@@ -73,15 +202,9 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
         Heads and bodies.
     """
     m = len(query.streams)
-    pieces: dict[tuple[str, int, int, int], list[tuple[int, bytes]]] = {}
-    refused: list[dict[str, int]] = [{} for _ in range(m)]
-    n_arrived = [0] * m
-    marks = np.full(m, NEVER, dtype=np.int64)
+    pieces = _Pieces({})
+    heads: list[Head] = []
     control = None
-    has_data = False
-    seconds = 0.0
-    heavy: list[Heavy] = []
-    spans: list[list[Span]] = [[] for _ in range(m)]
     for text, body in parcels:
         content: dict[str, Any] = json.loads(text)
         if content["kind"] == CONTROL:
@@ -89,34 +212,24 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
             control = Control(**content)
             continue
         head = Head(**content)
-        has_data = True
+        heads.append(head)
         if body is not None:
-            place = (head.kind, head.stream, head.task, head.part)
-            pieces.setdefault(place, []).append((head.piece, body))
+            pieces.add(head, body)
+    delivery = Delivery(query, pieces.bodies("tuples", m))
+    delivery.control, delivery.has_data = control, bool(heads)
+    for s, bodies in enumerate(pieces.bodies(REFUSED, m)):
+        delivery.refused_rows[s] = [from_bytes(body) for body in bodies]
+    for head in heads:
         if head.kind == REFUSED or head.piece:
             continue
-        n_arrived[head.stream] += head.n
-        marks[head.stream] = max(int(marks[head.stream]), head.top)
-        seconds += head.seconds
-        heavy += [Heavy(*each) for each in head.heavy]
-        spans[head.stream] += [Span(*each) for each in head.spans]
+        s = head.stream
+        delivery.n_arrived[s] += head.n
+        delivery.marks[s] = max(int(delivery.marks[s]), head.top)
+        delivery.route_seconds += head.seconds
+        delivery.heavy += [Heavy(*each) for each in head.heavy]
+        delivery.spans[s] += [Span(*each) for each in head.spans]
         for reason, count in head.refused.items():
-            counts = refused[head.stream]
-            counts[reason] = counts.get(reason, 0) + count
-    bodies: list[list[bytes]] = [[] for _ in range(m)]
-    refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
-    # Tasks finish in any order; their tuples are taken in one.
-    for (kind, s, _, _), parts in sorted(pieces.items()):
-        parts.sort()
-        assert [piece for piece, _ in parts] == list(range(len(parts))), (kind, s, len(parts))
-        body = b"".join(part for _, part in parts)
-        if kind == REFUSED:
-            refused_rows[s].append(from_bytes(body))
-        else:
-            bodies[s].append(body)
-    ordered = tuple(tuple(parts) for parts in bodies)
-    tables = tuple(table_of(query, s, parts) for s, parts in enumerate(ordered))
-    return Delivery(
-        tables, ordered, n_arrived, marks, has_data, refused, refused_rows, control, seconds,
-        sorted(heavy), [merged_spans(each) for each in spans],
-    )  # fmt: skip
+            delivery.refused[s][reason] = delivery.refused[s].get(reason, 0) + count
+    delivery.heavy.sort()
+    delivery.spans = [merged_spans(each) for each in delivery.spans]
+    return delivery

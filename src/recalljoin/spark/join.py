@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -22,11 +21,11 @@ from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
 from recalljoin.spark.processor import CellProcessor, whereabouts
 from recalljoin.spark.replay import (
-    TICK,
-    TICKED_DDL,
+    BLOCK_ORDER,
+    BLOCKS_DDL,
     Replayer,
     first_arrival,
-    ticked_parcels,
+    in_blocks,
     unit_of,
 )
 from recalljoin.spark.session import (
@@ -153,36 +152,30 @@ def _replayed(
     if length < 1_000_000:
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
         raise InvalidSetting(message)
-    parcels = None
+    blocks = None
     for s, stream in enumerate(streams):
         arrival = arrivals[stream.name]
-        packing = ticked_parcels(
-            Router(
-                plan.cells.query,
-                plan.layout,
-                s,
-                plan.cells.named_hot,
-                max_ahead=plan.cells.max_ahead,
-            ),
+        needed = needed_schema(plan.cells.query, s)
+        packing = in_blocks(
+            needed,
+            s,
             arrival,
             first=in_unit(first, unit),
             length=in_unit(length, unit),
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
-        read = dict.fromkeys([*needed_schema(plan.cells.query, s).names, arrival])
-        packed = _chosen(frames[stream.name], list(read)).mapInArrow(packing, TICKED_DDL)
-        parcels = packed if parcels is None else parcels.unionAll(packed)
-    assert parcels is not None
-    # Rows are packed before anything is joined: no key can be found to be hot on the way.
-    cells = replace(plan.cells, follows_hot=False)
+        read = dict.fromkeys([*needed.names, arrival])
+        packed = _chosen(frames[stream.name], list(read)).mapInArrow(packing, BLOCKS_DDL)
+        blocks = packed if blocks is None else blocks.unionAll(packed)
+    assert blocks is not None
     replayer = Replayer(
-        cells, plan.policy, plan.horizon, in_unit(length, "ms"), in_unit(first, "ms")
+        plan.cells, plan.policy, plan.horizon, in_unit(length, "ms"), in_unit(first, "ms")
     )
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     left = (
-        parcels.repartition(1)
-        .sortWithinPartitions(TICK)
+        blocks.repartition(1)
+        .sortWithinPartitions(*BLOCK_ORDER)
         .mapInArrow(replayer.replay, folded_schema(folded, output))
     )
     return unfolded(left, folded, output)

@@ -9,8 +9,6 @@ that has moved is as late, as buffered or as joined as if it had always been the
 
 from __future__ import annotations
 
-import json
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +26,7 @@ from recalljoin.spark.cell_state import (
 )
 from recalljoin.spark.cells import Hot, key_hashes
 from recalljoin.spark.hot import Version
-from recalljoin.spark.packing import OWNED, to_bytes
+from recalljoin.spark.packing import OWNED, framed, to_bytes, unframed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,9 +50,7 @@ def hand_over(plan: CellPlan, cell: int, store: Store, meta: Meta, after: Versio
             chosen.append(moving & counts)
         if any(mask.any() for mask in chosen):
             chunks.append(encode_part(stored, chosen))
-    lengths = json.dumps([len(chunk) for chunk in chunks]).encode()
-    content = b"".join((struct.pack("<q", len(lengths)), lengths, *chunks))
-    plan.log.write_moves(after.since, cell, content)
+    plan.log.write_moves(after.since, cell, framed({}, [chunks]))
 
 
 def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version) -> None:
@@ -84,10 +80,10 @@ def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version)
     for number, _ in meta.chunks:
         store.drop_chunk(number)
     meta.chunks = []
-    assert meta.retention is not None, "there was a batch in which tuples were handed over"
+    assert meta.remembered is not None, "there was a batch in which tuples were handed over"
     for _, content in sorted(chunks, key=lambda chunk: chunk[0]):
         last = last_in_window(plan.query, decode_chunk(plan.query, content).chunk)
-        if not is_over(last, meta.retention, meta.watermark):
+        if not is_over(last, meta.remembered.retention, meta.watermark):
             add_chunk(store, meta, content, last)
     meta.placed_by = now.to_json()
 
@@ -121,11 +117,9 @@ def _moves(plan: CellPlan, changed: Hot) -> Callable[[StoredChunk], list[NDArray
 
 
 def _handed_over(plan: CellPlan, content: bytes) -> Iterator[StoredChunk]:
-    (size,) = struct.unpack_from("<q", content)
-    at = 8 + size
-    for length in json.loads(content[8:at]):
-        yield decode_chunk(plan.query, content[at : at + length])
-        at += length
+    _, (chunks,) = unframed(content)
+    for chunk in chunks:
+        yield decode_chunk(plan.query, bytes(chunk))
 
 
 def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes:
@@ -137,4 +131,4 @@ def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes
         owned = np.diff(rows, prepend=-1) > 0
         taken = table.take(pa.array(rows[mine])).append_column(OWNED, pa.array(owned[mine]))
         bodies.append((to_bytes(taken),) if mine.any() else ())
-    return encode_chunk(tuple(bodies), stored.chunk.before, stored.batch)
+    return encode_chunk(bodies, stored.chunk.before, stored.batch)

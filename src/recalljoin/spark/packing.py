@@ -9,11 +9,13 @@ a cell must hear of the progress of all streams.
 from __future__ import annotations
 
 import json
+import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -314,6 +316,27 @@ def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
 def from_bytes(content: bytes | memoryview) -> pa.Table:
     """Rows from :func:`to_bytes`; they refer to ``content`` and copy nothing."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+
+
+def framed(head: Mapping[str, Any], groups: Sequence[Sequence[bytes]]) -> bytes:
+    """Groups of bodies as one value, behind a head that says where each body ends."""
+    lengths = [[len(body) for body in bodies] for bodies in groups]
+    text = json.dumps({**head, "lengths": lengths}).encode()
+    return b"".join((struct.pack("<q", len(text)), text, *(b for bodies in groups for b in bodies)))
+
+
+def unframed(content: bytes) -> tuple[dict[str, Any], list[list[memoryview]]]:
+    """Head and groups of :func:`framed`; the bodies refer to ``content`` and copy nothing."""
+    (size,) = struct.unpack_from("<q", content)
+    head: dict[str, Any] = json.loads(content[8 : 8 + size])
+    view = memoryview(content)
+    at = 8 + size
+    groups = []
+    for lengths in head.pop("lengths"):
+        ends = np.cumsum([at, *lengths]).tolist()
+        groups.append([view[begin:end] for begin, end in pairwise(ends)])
+        at = ends[-1]
+    return head, groups
 
 
 def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ from recalljoin.engine.ahead import max_ahead_of
 from recalljoin.engine.doubts import integer_streams
 from recalljoin.errors import InvalidQuery, InvalidSetting
 from recalljoin.quality.adaptation import PolicyPlan, plan_policy
+from recalljoin.quality.cell import Measures
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
@@ -20,7 +21,7 @@ from recalljoin.query.expressions import Column
 from recalljoin.query.sizes import n_bytes
 from recalljoin.query.sources import arrow_schema
 from recalljoin.spark.ahead import AheadRule
-from recalljoin.spark.cell import CellPlan
+from recalljoin.spark.cell import ByTick, ByTuple, CellPlan
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
@@ -154,13 +155,11 @@ def plan_join(
         identity=identity_of(bound, layout, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
-        granularity=target.g,
-        bucket=target.bucket,
+        measures=Measures.of(target),
+        mode=ByTuple(policy, horizon) if by_tuple else ByTick(),
         idle_after=idle_after,
         late_rows=settings.late_rows,
-        policy=policy if by_tuple else None,
         ahead=_ahead(bound, settings.max_ahead, frames),
-        horizon=horizon if by_tuple else None,
         named_hot=named_hot,
     )
     if by_tuple:

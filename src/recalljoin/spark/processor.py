@@ -1,17 +1,24 @@
-"""The edge to Spark's state: cells in the groups of transformWithStateInPandas."""
+"""The edge to Spark's state: cells in the groups of transformWithStateInPandas.
+
+Spark hands a group to whichever Python worker is free. With one group for each executor, and
+workers that serve nothing else, it is always the same one, and cells find their instances in its
+memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from recalljoin.engine import side_by_side
 from recalljoin.engine.folding import Folded
+from recalljoin.spark.cell import run_batch
 from recalljoin.spark.frames import in_pandas
-from recalljoin.spark.group import Parcel, run_group
 from recalljoin.spark.observed import COUNTS, COUNTS_TYPE, counts_of
 from recalljoin.spark.workers import settle
 
@@ -29,27 +36,43 @@ _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
 
 @dataclass
-class _SparkStore:
+class _GroupState:
+    """The state of a group's cells, which are threads: Spark's state takes one call at a time."""
+
     meta: MapState
     chunks: MapState
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read_meta(self, cell: int) -> str | None:
-        row = self.meta.getValue((cell,))
+
+@dataclass
+class _CellStore:
+    """A cell's share of its group's state."""
+
+    state: _GroupState
+    cell: int
+
+    def read_meta(self) -> str | None:
+        with self.state.lock:
+            row = self.state.meta.getValue((self.cell,))
         return None if row is None else cast("str", row[0])
 
-    def write_meta(self, cell: int, content: str) -> None:
-        self.meta.updateValue((cell,), (content,))
+    def write_meta(self, content: str) -> None:
+        with self.state.lock:
+            self.state.meta.updateValue((self.cell,), (content,))
 
-    def read_chunk(self, cell: int, number: int) -> bytes:
-        row = self.chunks.getValue((cell, number))
-        assert row is not None, f"chunk {number} of cell {cell} is in no state"
+    def read_chunk(self, number: int) -> bytes:
+        with self.state.lock:
+            row = self.state.chunks.getValue((self.cell, number))
+        assert row is not None, f"chunk {number} of cell {self.cell} is in no state"
         return bytes(row[0])
 
-    def write_chunk(self, cell: int, number: int, content: bytes) -> None:
-        self.chunks.updateValue((cell, number), (content,))
+    def write_chunk(self, number: int, content: bytes) -> None:
+        with self.state.lock:
+            self.state.chunks.updateValue((self.cell, number), (content,))
 
-    def drop_chunk(self, cell: int, number: int) -> None:
-        self.chunks.removeKey((cell, number))
+    def drop_chunk(self, number: int) -> None:
+        with self.state.lock:
+            self.state.chunks.removeKey((self.cell, number))
 
 
 class CellProcessor(StatefulProcessor):
@@ -67,14 +90,14 @@ class CellProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once for each task."""
         settle()
-        self._store = _SparkStore(
+        self._state = _GroupState(
             handle.getMapState("meta", "cell int", "content string"),
             handle.getMapState("chunks", "cell int, number bigint", "content binary"),
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002 - Spark's names
         """Called by Spark once for each group and batch."""
-        parcels: dict[int, list[Parcel]] = {}
+        parcels: dict[int, list[tuple[str, bytes | None]]] = {}
         for frame in rows:
             for cell, head, body in zip(frame["cell"], frame["head"], frame["body"], strict=True):
                 content = None if body is None else bytes(body)
@@ -82,7 +105,11 @@ class CellProcessor(StatefulProcessor):
         batch, _, query_id = whereabouts()
         if self._plan.log is not None:
             self._plan.log.own(query_id)
-        reports = yield from _frames(run_group(self._plan, parcels, self._store, batch=batch))
+        works = [
+            run_batch(self._plan, cell, mine, _CellStore(self._state, cell), batch=batch)
+            for cell, mine in sorted(parcels.items())
+        ]
+        reports = yield from _frames(side_by_side(works))
         if reports:
             yield in_pandas(self._counts(reports))
 

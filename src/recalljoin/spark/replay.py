@@ -1,14 +1,15 @@
-"""Recorded arrivals: DataFrames that do not stream, replayed through the same cells.
+"""Recorded arrivals: DataFrames that do not stream, replayed through cells tick by tick.
 
-Rows are cut into ticks by their arrival column, tick by tick handed to cells as a streaming query
-hands them micro-batches, and K is adapted between ticks by the same manager. All cells run as
-threads of one task, because the slack of a tick depends on what all of them saw before.
+Rows are cut into ticks by their arrival column, and K is adapted between ticks by the manager that
+a streaming query has. All cells run as threads of one task, because the slack of a tick depends on
+what all of them saw before. Rows travel there in *blocks*, each with many ticks, sorted by the
+first tick in them: so when a block comes, all ticks before its first one are complete.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,9 @@ from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER
-from recalljoin.spark.group import Parcel, run_group
-from recalljoin.spark.packing import PARCELS, Control, Router
-from recalljoin.spark.report import merged
+from recalljoin.spark.cell import ByTuple, Watch, gathered
+from recalljoin.spark.packing import PIECE, from_bytes, to_bytes
+from recalljoin.spark.recorded_run import TickRun, TupleRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,45 +29,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.quality.adaptation import Adaptation, PolicyPlan
+    from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import TimeUnit
     from recalljoin.spark.cell import CellPlan
 
-TICK = "tick"
-TICKED = PARCELS.append(pa.field(TICK, pa.int64(), nullable=False))
-TICKED_DDL = (
-    "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary, "
-    "tick bigint NOT NULL"
+BLOCK_ORDER = ("tick", "stream", "task", "part", "piece")
+"""Columns by which blocks must be sorted."""
+BLOCKS = pa.schema(
+    [pa.field(name, pa.int64(), nullable=False) for name in BLOCK_ORDER]
+    + [pa.field("body", pa.binary(), nullable=False)]
 )
-
-
-@dataclass
-class MemoryStore:
-    """State of a group that lives no longer than its task."""
-
-    metas: dict[int, str] = field(default_factory=dict)
-    chunks: dict[tuple[int, int], bytes] = field(default_factory=dict)
-
-    def read_meta(self, cell: int) -> str | None:
-        """What :meth:`write_meta` wrote last."""
-        return self.metas.get(cell)
-
-    def write_meta(self, cell: int, content: str) -> None:
-        """Replace the small part of a cell's state."""
-        self.metas[cell] = content
-
-    def read_chunk(self, cell: int, number: int) -> bytes:
-        """A chunk."""
-        return self.chunks[cell, number]
-
-    def write_chunk(self, cell: int, number: int, content: bytes) -> None:
-        """Add a chunk."""
-        self.chunks[cell, number] = content
-
-    def drop_chunk(self, cell: int, number: int) -> None:
-        """Remove a chunk."""
-        del self.chunks[cell, number]
+BLOCKS_DDL = ", ".join([*(f"{name} bigint NOT NULL" for name in BLOCK_ORDER), "body binary"])
+ROWS_AT_ONCE = 1 << 17
+"""Rows of complete ticks that are worth taking in."""
+_TICK = "__tick"
 
 
 def first_arrival(
@@ -101,15 +78,17 @@ def unit_of(kind: pa.DataType, time_unit: TimeUnit) -> TimeUnit:
     return unit
 
 
-def ticked_parcels(
-    router: Router, arrival: str, *, first: int, length: int, factor: int = 1
+def in_blocks(
+    schema: pa.Schema, stream: int, arrival: str, *, first: int, length: int, factor: int = 1
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow that packs rows tick by tick.
+    """A function for mapInArrow that packs rows into blocks.
 
     Parameters
     ----------
-    router
-        Packs the rows of one tick.
+    schema
+        Of the columns that the join reads.
+    stream
+        Index of the stream.
     arrival
         Column that says when a row arrived.
     first
@@ -123,21 +102,41 @@ def ticked_parcels(
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
-        part = 0
-        for batch in batches:
+        for part, batch in enumerate(each for each in batches if each.num_rows):
             tick = (_as_numbers(batch.column(arrival)) * factor - first) // length
-            order = np.argsort(tick, kind="stable")
-            ordered = batch.take(pa.array(order))
-            starts = np.flatnonzero(np.diff(tick[order], prepend=-1))
-            for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-                number = int(tick[order[begin]])
-                table = pa.Table.from_batches([ordered.slice(begin, end - begin)])
-                for packed in router.packed(table.select(router.schema.names), task, part):
-                    ticks = pa.array(np.full(packed.num_rows, number, dtype=np.int64))
-                    yield pa.RecordBatch.from_arrays([*packed.columns, ticks], schema=TICKED)
-                part += 1
+            rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            rows = rows.append_column(_TICK, pa.array(tick))
+            if (np.diff(tick) < 0).any():
+                order = np.argsort(tick, kind="stable")
+                rows, tick = rows.take(pa.array(order)), tick[order]
+            body = to_bytes(rows.combine_chunks())
+            pieces = [body[begin : begin + PIECE] for begin in range(0, len(body), PIECE)]
+            n = len(pieces)
+            place = [np.full(n, each) for each in (tick[0], stream, task, part)]
+            columns = [pa.array(each, pa.int64()) for each in (*place, np.arange(n))]
+            yield pa.RecordBatch.from_arrays(
+                [*columns, pa.array(pieces, pa.binary())], schema=BLOCKS
+            )
 
     return pack
+
+
+class _Block(NamedTuple):
+    """Rows of a stream in the order of their ticks."""
+
+    stream: int
+    task: int
+    part: int
+    rows: pa.Table
+    tick: Int64s
+
+    def cut(self, tick: int) -> tuple[_Block, _Block]:
+        """The rows of ticks before this one, and the others."""
+        n = int(np.searchsorted(self.tick, tick))
+        return (
+            self._replace(rows=self.rows.slice(0, n), tick=self.tick[:n]),
+            self._replace(rows=self.rows.slice(n), tick=self.tick[n:]),
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class Replayer:
     plan
         What the cells have in common.
     policy
-        What chooses the slack.
+        What chooses the slack, unless the cell does.
     horizon
         What says how long tuples are remembered; None where the cell does.
     length
@@ -165,64 +164,70 @@ class Replayer:
     start: int
 
     def replay(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Results, from parcels in the order of their ticks."""
-        run = _Run(self.plan, self.policy.adaptation(self.horizon))
-        last = -1
-        for tick, parcels in _by_tick(batches):
-            if tick > last + 1 and run.n_ticks:
-                # A tick without tuples matters if the slack has fallen. More of them do not.
-                yield from run.tick({}, clock=self._clock(last + 1))
-            yield from run.tick(parcels, clock=self._clock(tick))
-            last = tick
-        yield from run.tick({}, clock=self._clock(last + 1), flush=True)
+        """Results, from blocks in their order."""
+        yield from gathered(self._results(batches), Watch())
 
-    def _clock(self, tick: int) -> int:
-        return self.start + tick * self.length
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Any:
+        run: TickRun | TupleRecording
+        if isinstance(self.plan.mode, ByTuple):
+            run = TupleRecording(self.plan, self.plan.mode, start=self.start, length=self.length)
+        else:
+            adaptation = self.policy.adaptation(self.horizon)
+            run = TickRun(self.plan, adaptation, start=self.start, length=self.length)
+        held: list[_Block] = []
+        for block in _blocks(batches):
+            first = int(block.tick[0])
+            n_complete = sum(int(np.searchsorted(each.tick, first)) for each in held)
+            if n_complete >= ROWS_AT_ONCE:
+                parts = [each.cut(first) for each in held]
+                yield from run.take(*self._in_order([before for before, _ in parts]))
+                held = [after for _, after in parts if len(after.tick)]
+            held.append(block)
+        if held:
+            yield from run.take(*self._in_order(held))
+        yield from run.flush()
 
-
-@dataclass
-class _Run:
-    """One replay on its way."""
-
-    plan: CellPlan
-    adaptation: Adaptation
-    store: MemoryStore = field(default_factory=MemoryStore)
-    n_ticks: int = 0
-
-    def tick(
-        self, parcels: dict[int, list[Parcel]], *, clock: int, flush: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        control = Control(
-            k=self.adaptation.k,
-            clock=clock,
-            flush=flush,
-            retention=self.adaptation.retention,
-            limited=self.adaptation.is_limited,
-            phase=self.adaptation.phase,
-        )
-        word: Parcel = (control.to_json(), None)
-        cells = range(self.plan.grid.n_cells)
-        given = {cell: [word, *parcels.get(cell, [])] for cell in cells}
-        steps = run_group(self.plan, given, self.store, batch=self.n_ticks)
-        self.n_ticks += 1
-        reports = yield from steps
-        merged(reports).show_to(self.adaptation)
+    def _in_order(self, blocks: list[_Block]) -> tuple[list[pa.Table], list[Int64s]]:
+        """For each stream its rows and their ticks: by tick, then task, then row."""
+        tables, ticks = [], []
+        for s, stream in enumerate(self.plan.query.streams):
+            mine = sorted((b for b in blocks if b.stream == s), key=lambda b: (b.task, b.part))
+            if not mine:
+                tables.append(stream.schema.empty_table())
+                ticks.append(np.empty(0, dtype=np.int64))
+                continue
+            tick = np.concatenate([block.tick for block in mine])
+            rows = pa.concat_tables([block.rows for block in mine])
+            if (np.diff(tick) < 0).any():
+                order = np.argsort(tick, kind="stable")
+                rows, tick = rows.take(pa.array(order)), tick[order]
+            tables.append(rows.combine_chunks())
+            ticks.append(tick)
+        return tables, ticks
 
 
-def _by_tick(
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[int, dict[int, list[Parcel]]]]:
-    current: int | None = None
-    held: dict[int, list[Parcel]] = {}
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[_Block]:
+    """Blocks from their pieces, which come one after another."""
+    place: tuple[int, ...] | None = None
+    pieces: list[bytes] = []
+
+    def whole() -> _Block:
+        assert place is not None
+        rows = from_bytes(b"".join(pieces))
+        tick = rows.column(_TICK).to_numpy()
+        _, stream, task, part = place
+        return _Block(stream, task, part, rows.drop_columns([_TICK]), tick)
+
     for batch in batches:
-        for row in batch.to_pylist():
-            if current is not None and row[TICK] != current:
-                yield current, held
-                held = {}
-            current = row[TICK]
-            held.setdefault(row["cell"], []).append((row["head"], row["body"]))
-    if current is not None:
-        yield current, held
+        columns = [batch.column(name).to_pylist() for name in (*BLOCK_ORDER, "body")]
+        for *now, _, body in zip(*columns, strict=True):
+            if tuple(now) != place:
+                if pieces:
+                    yield whole()
+                place, pieces = tuple(now), []
+            pieces.append(body)
+    if pieces:
+        yield whole()
 
 
 def _as_numbers(column: pa.Array | pa.ChunkedArray) -> Int64s:

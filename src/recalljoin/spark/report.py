@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from recalljoin.quality.adaptation import Adaptation
+    from recalljoin.quality.cell import Cell
     from recalljoin.query import TimeUnit
+    from recalljoin.spark.cell import CellPlan
 
 LAYOUT = 3
 """Form of the reports written now; the only one that is read."""
@@ -129,6 +131,56 @@ class Report:
         return cls(**content)
 
 
+def report_of(
+    plan: CellPlan,
+    cell: Cell,
+    profile: Profile,
+    *,
+    number: int = 0,
+    n_delivered: int,
+    restored: bool = False,
+    **batch: Any,
+) -> Report:
+    """What one cell reports of a batch.
+
+    Parameters
+    ----------
+    plan
+        What all cells have in common.
+    cell, number
+        The cell as the batch has left it, and its number.
+    profile
+        What the batch has shown.
+    n_delivered
+        Tuples that the cell was given.
+    restored
+        Whether it was rebuilt from its state.
+    batch
+        The fields of :class:`Report` that only the caller knows.
+    """
+    pipeline, streams = cell.pipeline, plan.query.streams
+    return Report(
+        cell=number,
+        n_cells=plan.grid.n_cells,
+        streams=tuple(stream.name for stream in streams),
+        unit=plan.query.unit,
+        period=plan.period,
+        windows=tuple(stream.window for stream in streams),
+        retention=pipeline.retention,
+        watermark=pipeline.join_time,
+        base_time=pipeline.base_time,
+        local_times=tuple(int(t) for t in pipeline.local_times),
+        n_buffered=cell.n_buffered,
+        n_kept=pipeline.n_kept,
+        kept_bytes=pipeline.kept_bytes,
+        n_delivered=n_delivered,
+        n_busiest=n_delivered + profile.n_produced + profile.n_lost,
+        n_restored=int(restored),
+        profile=profile,
+        **batch,
+    )
+
+
 def merged(reports: Iterable[Report]) -> Report:
     """All cells of one batch together; clocks and arrivals are the same in each of them."""
     cells = sorted(reports, key=lambda report: report.cell or 0)
@@ -138,25 +190,10 @@ def merged(reports: Iterable[Report]) -> Report:
         for stage, value in report.seconds.items():
             # Every cell hears how long packing took: of the same tasks each time.
             seconds[stage] = value if stage == "route" else seconds.get(stage, 0.0) + value
-    return Report(
-        batch=first.batch,
+    return replace(
+        first,
         cell=None,
-        n_cells=first.n_cells,
-        streams=first.streams,
-        unit=first.unit,
-        period=first.period,
-        windows=first.windows,
-        retention=first.retention,
-        limited=first.limited,
-        k=first.k,
-        clock=first.clock,
-        watermark=first.watermark,
-        base_time=first.base_time,
-        local_times=first.local_times,
         earliest=min(report.earliest for report in cells),
-        has_data=first.has_data,
-        n_arrived=first.n_arrived,
-        refused=first.refused,
         n_buffered=sum(report.n_buffered for report in cells),
         n_kept=sum(report.n_kept for report in cells),
         kept_bytes=sum(report.kept_bytes for report in cells),
@@ -164,9 +201,5 @@ def merged(reports: Iterable[Report]) -> Report:
         n_busiest=max(report.n_busiest for report in cells),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
-        phase=first.phase,
-        recall_before=first.recall_before,
-        adaptations=first.adaptations,
-        heavy=first.heavy,
         seconds=seconds,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalljoin.spark.owned import Owned
+from recalljoin.quality.cell import Owned
 
 
 def flags(*values: int) -> np.ndarray:

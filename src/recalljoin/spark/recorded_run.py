@@ -1,0 +1,434 @@
+"""A join of recorded streams on its way: complete ticks in, results out.
+
+Between two adaptations all ticks go through the cells at once; a tick in which nothing arrives
+costs nothing. With a control log every tick is taken by itself, as each has its report there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine import Arrivals, Pipeline, arrivals_of, side_by_side
+from recalljoin.engine.ahead import FAR_AHEAD
+from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
+from recalljoin.engine.progress import marks_of
+from recalljoin.engine.times import NEVER
+from recalljoin.quality.arrived import follow_marks
+from recalljoin.quality.cell import Cell
+from recalljoin.quality.horizon import Kept
+from recalljoin.query.durations import MAX_TIME
+from recalljoin.spark.ahead import spans_of
+from recalljoin.spark.cells import owned_by, shares_of
+from recalljoin.spark.packing import PLACE, REASON
+from recalljoin.spark.report import report_of
+from recalljoin.spark.tick_cell import leave_late, leave_refused
+from recalljoin.spark.tuple_cell import Instance, TupleRun
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.adaptation import Adaptation
+    from recalljoin.quality.cell import Share, Taken
+    from recalljoin.spark.cell import ByTuple, CellPlan
+
+
+@dataclass
+class _Rows:
+    """Usable rows of each stream with times and ticks, and the rows refused."""
+
+    tables: list[pa.Table]
+    times: list[Int64s]
+    ticks: list[Int64s]
+    refused: list[tuple[int, str, Int64s, pa.Table]] = field(default_factory=list)
+    """Stream, reason, ticks and rows."""
+
+    def refuse(self, s: int, reason: str, rows: NDArray[np.bool_]) -> None:
+        """Take out rows of a stream."""
+        if not rows.any():
+            return
+        keep = ~rows
+        taken = self.tables[s].filter(pa.array(rows))
+        taken = taken.append_column(REASON, pa.array([reason] * taken.num_rows))
+        self.refused.append((s, reason, self.ticks[s][rows], taken))
+        self.tables[s] = self.tables[s].filter(pa.array(keep)).combine_chunks()
+        self.times[s], self.ticks[s] = self.times[s][keep], self.ticks[s][keep]
+
+    def refused_in(self, tick: int) -> tuple[tuple[dict[str, int], ...], list[list[pa.Table]]]:
+        """For each stream the rows refused in a tick: how many by reason, and themselves."""
+        counts: tuple[dict[str, int], ...] = tuple({} for _ in self.tables)
+        tables: list[list[pa.Table]] = [[] for _ in self.tables]
+        for s, reason, ticks, rows in self.refused:
+            here = ticks == tick
+            if here.any():
+                counts[s][reason] = int(here.sum())
+                tables[s].append(rows.filter(pa.array(here)))
+        return counts, tables
+
+
+class _Recorded:
+    """What both kinds of arrival have in common.
+
+    Parameters
+    ----------
+    plan
+        What all cells have in common.
+    start, length
+        When the first tick begins, in milliseconds since 1970, and the length of a tick.
+    """
+
+    def __init__(self, plan: CellPlan, *, start: int, length: int) -> None:
+        self.plan = plan
+        self._start, self._length = start, length
+        self._confirmed = [0] * len(plan.query.streams)
+        self._n_reports = 0
+
+    def clock(self, tick: Int64s | int) -> Int64s | int:
+        """When ticks begin, in milliseconds since 1970."""
+        return self._start + tick * self._length
+
+    def usable(
+        self, tables: list[pa.Table], ticks: list[Int64s], local_times: Sequence[int]
+    ) -> _Rows:
+        """Rows whose time can be right."""
+        query = self.plan.query
+        rows = _Rows(list(tables), [], list(ticks))
+        for s, stream in enumerate(query.streams):
+            ts, known = times_of(tables[s].column(stream.time), query.unit, query.time_unit)
+            rows.times.append(ts)
+            in_range = (ts >= -MAX_TIME) & (ts <= MAX_TIME)
+            if not (known & in_range).all():
+                rows.refuse(s, TIME_OUT_OF_RANGE, known & ~in_range)
+                _, known = times_of(rows.tables[s].column(stream.time), query.unit, query.time_unit)
+                rows.refuse(s, NULL_TIME, ~known)
+        self._refuse_far_ahead(rows, list(local_times))
+        return rows
+
+    def _refuse_far_ahead(self, rows: _Rows, local_times: list[int]) -> None:
+        rule = self.plan.ahead
+        if rule is None or self._is_near(rows, local_times):
+            return
+        limits: dict[tuple[int, int], int] = {}
+        ticks = np.unique(np.concatenate(rows.ticks))
+        edges = [np.searchsorted(tick, [ticks, ticks + 1]) for tick in rows.ticks]
+        for n, tick in enumerate(ticks.tolist()):
+            spans = {}
+            for s, ts in enumerate(rows.times):
+                first, last = edges[s][:, n]
+                if last > first:
+                    spans[s] = spans_of(ts[first:last], rule.max_ahead)
+            clock = int(self.clock(tick))
+            for s, verdict in rule.judge(spans, local_times, self._confirmed, clock).items():
+                self._confirmed[s] = verdict.confirmed
+                local_times[s] = max(local_times[s], verdict.mark)
+                if verdict.limit is not None:
+                    limits[s, tick] = verdict.limit
+        for s in range(len(rows.tables)):
+            ahead = np.zeros(len(rows.times[s]), dtype=np.bool_)
+            for (of_stream, tick), limit in limits.items():
+                if of_stream == s:
+                    ahead |= (rows.ticks[s] == tick) & (rows.times[s] >= limit)
+            rows.refuse(s, FAR_AHEAD, ahead)
+
+    def _is_near(self, rows: _Rows, local_times: Sequence[int]) -> bool:
+        """Whether no row can be too far ahead, as none leaves the span after its stream's time."""
+        rule = self.plan.ahead
+        assert rule is not None
+        for ts, local in zip(rows.times, local_times, strict=True):
+            if len(ts) and (
+                local == NEVER or ts.max() // rule.max_ahead > local // rule.max_ahead + 1
+            ):
+                return False
+        for s, ts in enumerate(rows.times):
+            self._confirmed[s] = max(self._confirmed[s] - len(ts), 0)
+        return True
+
+
+class TickRun(_Recorded):
+    """Ticks on their way through all cells.
+
+    Parameters
+    ----------
+    plan, start, length
+        As in the base class.
+    adaptation
+        What chooses K and horizon.
+    """
+
+    def __init__(self, plan: CellPlan, adaptation: Adaptation, *, start: int, length: int) -> None:
+        super().__init__(plan, start=start, length=length)
+        self._adaptation = adaptation
+        self._cells = [
+            Cell(
+                Pipeline(plan.query, plan.settings),
+                plan.measures,
+                owned=owned_by(plan.grid, number),
+                whole=plan.grid.n_cells == 1,
+            )
+            for number in range(plan.grid.n_cells)
+        ]
+        self._last = -1
+        self._seen_at: list[int | None] = [None] * len(plan.query.streams)
+        self._n_rows = [0] * len(plan.query.streams)
+
+    def take(
+        self, tables: list[pa.Table], ticks: list[Int64s]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Let complete ticks pass: for each stream its rows, in the order of their ticks."""
+        m = len(tables)
+        numbers = self._ticks_run(np.unique(np.concatenate(ticks)))
+        local_times = [int(t) for t in self._cells[0].pipeline.local_times]
+        rows = self.usable(tables, ticks, local_times)
+        if self.plan.late_rows:
+            self._number(rows)
+        stream = np.concatenate([np.full(len(t), s, np.int8) for s, t in enumerate(rows.ticks)])
+        row = np.concatenate([np.arange(len(t)) for t in rows.ticks])
+        tick = np.searchsorted(numbers, np.concatenate(rows.ticks))
+        order = np.argsort(tick, kind="stable")
+        ts = np.concatenate(rows.times)[order]
+        arrivals = Arrivals(tuple(rows.tables), stream[order], row[order], ts)
+        tick = tick[order]
+        query, grid = self.plan.query, self.plan.grid
+        shares = shares_of(query, grid, arrivals, tick, self.plan.named_hot)
+        marks = marks_of(tick, arrivals.stream, ts, n_ticks=len(numbers), m=m)
+        block = _Block(rows, shares, numbers, marks, self._idle(numbers, marks))
+        latest = follow_marks(marks, before=np.array(local_times)).latest
+        first = ts[tick == tick[0]] if len(tick) else ts
+        points = self._adaptation.clock.points(latest, earliest=int(first.min(initial=0)))
+        ends = range(1, len(numbers) + 1) if self.plan.log is not None else points.tolist()
+        begin = 0
+        for end in sorted({*ends, len(numbers)}):
+            yield from self._push(block, begin, end)
+            if end in points:
+                kept = [cell.kept for cell in self._cells]
+                self._adaptation.adapt(
+                    Kept(sum(each.n_tuples for each in kept), sum(each.n_bytes for each in kept))
+                )
+            begin = end
+
+    def _ticks_run(self, numbers: Int64s) -> Int64s:
+        """Ticks that matter: those with rows, and the first after them without.
+
+        A tick without tuples matters if the slack has fallen. More of them do not.
+        """
+        if self._last >= 0:
+            numbers = np.concatenate(([self._last], numbers))
+        after = numbers[:-1][np.diff(numbers) > 1] + 1
+        merged = np.unique(np.concatenate((numbers, after)))
+        merged = merged[merged > self._last]
+        self._last = int(merged[-1])
+        return merged
+
+    def _number(self, rows: _Rows) -> None:
+        """Tell the tuples of a stream apart, so that copies of late ones are known for it."""
+        for s, table in enumerate(rows.tables):
+            first = self._n_rows[s]
+            self._n_rows[s] += table.num_rows
+            places = pa.array(np.arange(first, self._n_rows[s], dtype=np.int64))
+            rows.tables[s] = table.append_column(PLACE, places)
+
+    def _idle(self, numbers: Int64s, marks: Int64s) -> NDArray[np.bool_] | None:
+        """``[tick, stream]``: streams that have been without tuples for too long."""
+        if self.plan.idle_after is None:
+            return None
+        clock = np.asarray(self.clock(numbers))
+        idle = np.zeros(marks.shape, dtype=np.bool_)
+        for s in range(marks.shape[1]):
+            # A stream that has not begun counts from the first tick.
+            known = self._seen_at[s]
+            begin = int(clock[0]) if known is None else known
+            seen = np.maximum.accumulate(np.where(marks[:, s] != NEVER, clock, begin))
+            idle[:, s] = (marks[:, s] == NEVER) & (clock - seen >= self.plan.idle_after)
+            self._seen_at[s] = int(seen[-1])
+        return idle
+
+    def _push(self, block: _Block, begin: int, end: int) -> Generator[pa.RecordBatch, None, None]:
+        """Let some ticks pass, with the K in force."""
+        adaptation = self._adaptation
+        k, limited, phase = adaptation.k, adaptation.is_limited, adaptation.phase
+        if adaptation.retention is not None:
+            for cell in self._cells:
+                cell.pipeline.remember_for(adaptation.retention)
+        first_rows = [cell.pipeline.n_arrived.copy() for cell in self._cells]
+        idle = None if block.idle is None else block.idle[begin:end]
+        parts = [share.between(begin, end) for share in block.shares]
+        works = [
+            cell.push_ticks(part, tick, k=k, marks=block.marks[begin:end], idle=idle, flags=flags)
+            for cell, (part, tick, flags) in zip(self._cells, parts, strict=True)
+        ]
+        began = time.perf_counter()
+        taken = yield from side_by_side(works)
+        seconds = time.perf_counter() - began
+        profile = reduce(add, (each.profile for each in taken))
+        adaptation.observe(profile, sum(len(part) for part, _, _ in parts))
+        if self.plan.log is None:
+            return
+        counts, refused = block.rows.refused_in(int(block.numbers[begin]))
+        leave_refused(self.plan, refused, cell=0, batch=self._n_reports)
+        for n, (each, (part, _, _)) in enumerate(zip(taken, parts, strict=True)):
+            leave_late(
+                self.plan,
+                each,
+                part.tables,
+                cell=n,
+                batch=self._n_reports,
+                first_rows=first_rows[n],
+            )
+        n_arrived = tuple(int((tick == block.numbers[begin]).sum()) for tick in block.rows.ticks)
+        self._report(
+            taken,
+            [len(part) for part, _, _ in parts],
+            k=k,
+            phase=phase,
+            limited=limited,
+            clock=int(self.clock(int(block.numbers[begin]))),
+            has_data=any(n_arrived) or any(counts),
+            n_arrived=n_arrived,
+            refused=counts,
+            seconds={"join": seconds / len(taken)},
+        )
+
+    def flush(self) -> Generator[pa.RecordBatch, None, None]:
+        """End the input."""
+        adaptation = self._adaptation
+        taken = yield from side_by_side([cell.flush() for cell in self._cells])
+        m = len(self._confirmed)
+        self._report(
+            taken,
+            [0] * len(taken),
+            k=adaptation.k,
+            phase=adaptation.phase,
+            limited=adaptation.is_limited,
+            clock=int(self.clock(self._last + 1)),
+            has_data=False,
+            n_arrived=(0,) * m,
+            refused=tuple({} for _ in range(m)),
+        )
+
+    def _report(self, taken: list[Taken], delivered: list[int], **tick: Any) -> None:
+        if self.plan.log is None:
+            return
+        for n, (cell, each) in enumerate(zip(self._cells, taken, strict=True)):
+            report = report_of(
+                self.plan,
+                cell,
+                each.profile,
+                number=n,
+                batch=self._n_reports,
+                n_delivered=delivered[n],
+                earliest=each.earliest,
+                **tick,
+            )
+            self.plan.log.write_report(report)
+        self._n_reports += 1
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Complete ticks, divided among the cells."""
+
+    rows: _Rows
+    shares: list[Share]
+    numbers: Int64s
+    """Of the ticks."""
+    marks: Int64s
+    idle: NDArray[np.bool_] | None
+
+
+class TupleRecording(_Recorded):
+    """Tuples on their way through the one cell, one by one.
+
+    Parameters
+    ----------
+    plan, start, length
+        As in the base class.
+    mode
+        What chooses K and horizon.
+    """
+
+    def __init__(self, plan: CellPlan, mode: ByTuple, *, start: int, length: int) -> None:
+        super().__init__(plan, start=start, length=length)
+        cell = Cell(Pipeline(plan.query, plan.settings), plan.measures)
+        self._instance = Instance(cell, mode.policy.adaptation(mode.horizon))
+        self._last = -1
+
+    def take(
+        self, tables: list[pa.Table], ticks: list[Int64s]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Let the tuples of complete ticks arrive in their order."""
+        for tick, parts, numbers in self._portions(tables, ticks):
+            local_times = self._instance.cell.pipeline.local_times
+            rows = self.usable(parts, numbers, [int(t) for t in local_times])
+            streams = self.plan.query.streams
+            named = {stream.name: t for stream, t in zip(streams, rows.tables, strict=True)}
+            run = TupleRun(self.plan, self._instance)
+            yield from run.push(arrivals_of(self.plan.query, named))
+            counts: tuple[dict[str, int], ...] = tuple({} for _ in streams)
+            refused: list[list[pa.Table]] = [[] for _ in streams]
+            for s, reason, _, taken in rows.refused:
+                counts[s][reason] = taken.num_rows
+                refused[s].append(taken)
+            leave_refused(self.plan, refused, cell=0, batch=self._n_reports)
+            self._report(run, tick, tuple(len(t) for t in rows.ticks), counts)
+
+    def _portions(
+        self, tables: list[pa.Table], ticks: list[Int64s]
+    ) -> Iterator[tuple[int, list[pa.Table], list[Int64s]]]:
+        """All rows at once, or tick by tick where each has its report."""
+        numbers = np.unique(np.concatenate(ticks))
+        self._last = int(numbers[-1])
+        if self.plan.log is None:
+            yield self._last, tables, ticks
+            return
+        for number in numbers.tolist():
+            edges = [np.searchsorted(tick, [number, number + 1]) for tick in ticks]
+            yield (
+                number,
+                [t.slice(a, b - a) for t, (a, b) in zip(tables, edges, strict=True)],
+                [tick[a:b] for tick, (a, b) in zip(ticks, edges, strict=True)],
+            )
+
+    def flush(self) -> Generator[pa.RecordBatch, None, None]:
+        """End the input."""
+        run = TupleRun(self.plan, self._instance)
+        yield from run.flush()
+        m = len(self._confirmed)
+        self._report(run, self._last + 1, (0,) * m, tuple({} for _ in range(m)))
+
+    def _report(
+        self,
+        run: TupleRun,
+        tick: int,
+        n_arrived: tuple[int, ...],
+        refused: tuple[dict[str, int], ...],
+    ) -> None:
+        if self.plan.log is None:
+            return
+        adaptation = self._instance.adaptation
+        report = report_of(
+            self.plan,
+            self._instance.cell,
+            run.total,
+            batch=self._n_reports,
+            k=adaptation.k,
+            phase=adaptation.phase,
+            limited=adaptation.is_limited,
+            clock=int(self.clock(tick)),
+            has_data=any(n_arrived) or any(refused),
+            n_arrived=n_arrived,
+            refused=refused,
+            n_delivered=sum(n_arrived),
+            earliest=run.earliest,
+            adaptations=tuple(run.adaptations),
+        )
+        self.plan.log.write_report(report)
+        self._n_reports += 1

@@ -1,0 +1,238 @@
+"""A cell where all tuples of a batch are there at once, and the control source chooses K."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from recalljoin.engine import Pipeline
+from recalljoin.engine.chunks import rebuild
+from recalljoin.quality.cell import Cell
+from recalljoin.spark.cell_state import append, read_chunks, read_meta
+from recalljoin.spark.cells import owned_by
+from recalljoin.spark.hot import version_after, version_at
+from recalljoin.spark.moving import hand_over, take_over
+from recalljoin.spark.packing import OWNED, PLACE
+from recalljoin.spark.report import report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from numpy.typing import NDArray
+
+    from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.cell import Taken
+    from recalljoin.spark.cell import CellPlan
+    from recalljoin.spark.cell_state import Store
+    from recalljoin.spark.delivery import Delivery
+    from recalljoin.spark.report import Report
+
+
+class TickCell:
+    """A cell with its state while it takes in one batch.
+
+    Parameters
+    ----------
+    plan
+        What all cells have in common.
+    number
+        Of the cell.
+    store
+        Its share of Spark's state.
+    batch
+        Number of the batch.
+    """
+
+    def __init__(self, plan: CellPlan, number: int, store: Store, batch: int) -> None:
+        self._plan, self._number, self._store, self._batch = plan, number, store, batch
+        self._meta = read_meta(store, plan.identity, len(plan.query.streams))
+        self._versions = plan.hot_versions()
+        self._cell: Cell
+        self._taken: Taken
+        self._first_rows: Int64s
+
+    def token(self) -> str:
+        """Names the state that was written last; empty before the first batch."""
+        return self._meta.token
+
+    def resume(self, instance: object | None) -> bool:
+        """Go on with the instance in memory; without one, rebuild it from the state."""
+        hot = version_at(self._versions, self._batch)
+        if hot.since != self._meta.placed_by["since"]:
+            take_over(self._plan, self._number, self._store, self._meta, hot)
+            instance = None
+        if instance is None:
+            self._cell = self._rebuilt()
+        else:
+            assert isinstance(instance, Cell)
+            self._cell = instance
+        return instance is None and self._meta.token != ""
+
+    def _rebuilt(self) -> Cell:
+        plan, meta = self._plan, self._meta
+        owned = owned_by(plan.grid, self._number)
+        chunks = []
+        for stored in read_chunks(self._store, meta, plan.query):
+            chunks.append(stored.chunk)
+            for s, times in enumerate(stored.chunk.times):
+                owned.append(s, len(times), stored.owned[s])
+        if meta.remembered is None:
+            pipeline = Pipeline(plan.query, plan.settings)
+        else:
+            pipeline = rebuild(plan.query, plan.settings, chunks, meta.clocks, meta.remembered)
+        return Cell(pipeline, plan.measures, owned=owned, whole=plan.grid.n_cells == 1)
+
+    def refuse(self, delivery: Delivery) -> None:
+        """Take tuples out of the delivery whose time is not to be believed."""
+        grid, meta = self._plan.grid, self._meta
+        delivery.refuse_far_ahead(
+            self._plan.ahead,
+            local_times=meta.local_times,
+            confirmed=meta.confirmed,
+            clock=meta.clock,
+            owns=[grid.owns(self._number, s) for s in range(grid.m)],
+        )
+
+    def take(self, delivery: Delivery) -> Generator[pa.RecordBatch, None, None]:
+        """Let the batch pass as one tick; yields results."""
+        cell, control = self._cell, delivery.control
+        self._first_rows = cell.pipeline.n_arrived.copy()
+        idle = self._follow_clock(delivery)
+        if control is not None and control.retention is not None:
+            cell.pipeline.remember_for(control.retention)
+        if delivery.is_end:
+            self._taken = yield from cell.flush()
+            return
+        arrivals = delivery.arrivals()
+        self._taken = yield from cell.push_ticks(
+            arrivals,
+            np.zeros(len(arrivals), dtype=np.int64),
+            k=self._meta.k,
+            marks=delivery.marks[np.newaxis],
+            idle=idle[np.newaxis],
+            flags=[delivery.owned(s) for s in range(len(delivery.tables))],
+        )
+
+    def _follow_clock(self, delivery: Delivery) -> NDArray[np.bool_]:
+        """Take over what the control source says; the result tells which streams are idle now."""
+        control, meta = delivery.control, self._meta
+        if control is not None:
+            meta.k, meta.clock = control.k, control.clock
+            meta.seen_at = [meta.clock if at is None else at for at in meta.seen_at]
+        idle = np.zeros(len(meta.seen_at), dtype=np.bool_)
+        for s, n in enumerate(delivery.n_arrived):
+            at = meta.seen_at[s]
+            if n:
+                # Without word from the control source the time is not known: the next one counts.
+                meta.seen_at[s] = None if control is None else meta.clock
+            elif self._plan.idle_after is not None and at is not None:
+                idle[s] = meta.clock - at >= self._plan.idle_after
+        return idle
+
+    def save(self, delivery: Delivery) -> Cell:
+        """Write what has changed to the state."""
+        pipeline, meta = self._cell.pipeline, self._meta
+        append(
+            self._store,
+            meta,
+            delivery,
+            batch=self._batch,
+            remembered=pipeline.remembered,
+            now=pipeline.clocks,
+        )
+        after = version_after(self._versions, self._batch)
+        if after is not None:
+            hand_over(self._plan, self._number, self._store, meta, after)
+        return self._cell
+
+    def report(self, delivery: Delivery, *, restored: bool) -> Report:
+        """What the batch has shown; late and refused rows are left in the control log."""
+        leave_refused(self._plan, delivery.refused_rows, cell=self._number, batch=self._batch)
+        leave_late(
+            self._plan,
+            self._taken,
+            delivery.tables,
+            cell=self._number,
+            batch=self._batch,
+            first_rows=self._first_rows,
+        )
+        control, meta = delivery.control, self._meta
+        return report_of(
+            self._plan,
+            self._cell,
+            self._taken.profile,
+            batch=self._batch,
+            number=self._number,
+            k=meta.k,
+            clock=meta.clock,
+            phase=None if control is None else control.phase,
+            limited=control is not None and control.limited,
+            recall_before=None if control is None else control.recall,
+            has_data=delivery.has_data,
+            n_arrived=tuple(delivery.n_arrived),
+            refused=tuple(delivery.refused),
+            n_delivered=sum(table.num_rows for table in delivery.tables),
+            earliest=self._taken.earliest,
+            restored=restored,
+            heavy=tuple(delivery.heavy),
+        )
+
+
+def leave_refused(
+    plan: CellPlan, refused: Sequence[Sequence[pa.Table]], *, cell: int, batch: int
+) -> None:
+    """Write refused rows of each stream where they can be read back."""
+    if plan.log is None:
+        return
+    for stream, rows in zip(plan.query.streams, refused, strict=True):
+        if rows:
+            plan.log.write_rows("refused", stream.name, batch, cell, pa.concat_tables(rows))
+
+
+def leave_late(
+    plan: CellPlan,
+    taken: Taken,
+    tables: Sequence[pa.Table],
+    *,
+    cell: int,
+    batch: int,
+    first_rows: Int64s,
+) -> None:
+    """Write late rows, if asked for, where they can be read back.
+
+    Parameters
+    ----------
+    plan
+        Says whether, and where to.
+    taken
+        What became of the tuples.
+    tables
+        The tuples of each stream, whose first have the numbers ``first_rows``.
+    cell, batch, first_rows
+        Where they came.
+    """
+    if plan.log is None or not plan.late_rows:
+        return
+    step, owned = taken.step, taken.counted
+    for s, stream in enumerate(plan.query.streams):
+        # What another cell counts is written there; here it is only written what it cost here.
+        (late,) = np.nonzero(step.late & (step.stream == s) & (owned | (step.n_join > 0)))
+        if not len(late):
+            continue
+        # A late tuple goes straight to the join: it came with this very batch.
+        rows = tables[s].take(pa.array(step.row[late] - first_rows[s]))
+        rows = rows.drop_columns([name for name in (OWNED,) if name in rows.column_names])
+        if PLACE not in rows.column_names:
+            rows = rows.append_column(PLACE, pa.nulls(len(late), pa.int64()))
+        extra = {
+            OWNED: pa.array(owned[late]),
+            "__batch": pa.array(np.full(len(late), batch)),
+            "__delay": pa.array(step.delay[late]),
+            "__lost": pa.array(step.n_join[late]),
+            "__beyond": pa.array(step.beyond[late]),
+        }
+        for name, values in extra.items():
+            rows = rows.append_column(name, values)
+        plan.log.write_rows("late", stream.name, batch, cell, rows)
