@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from benchmarks.engine import prepare
 from recalljoin.datasets import PUBLIC, SimulatedMatch, make_syn_x3, make_syn_x4
 from recalljoin.quality import Timeline, follow_tuples, true_results
-from recalljoin.quality.arrived import no_clocks
+from recalljoin.quality.profiling import no_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

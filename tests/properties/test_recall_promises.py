@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recalljoin.engine import drain
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import Profile, RecallMeter, profile_of
-from recalljoin.quality.arrived import Arrived
+from recalljoin.quality.profiling import Arrived
 from recalljoin.quality.settled import SettledRecall
 from tests.properties.engine_runs import Arrival, EngineRun, Script, taken_as
 from tests.properties.engine_scripts import scripts

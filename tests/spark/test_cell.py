@@ -259,6 +259,12 @@ def test_state_of_another_layout_is_refused(tmp_path: Path) -> None:
         join.batch([rows(1), rows(1)], control=None)
 
 
+def test_a_report_says_how_long_each_stage_took(tmp_path: Path) -> None:
+    join = LocalJoin(two_streams(), 1, tmp_path)
+    _, report = join.batch([rows(1), rows(1)], control=None)
+    assert set(report.seconds) >= {"route", "decode", "restore", "join", "state", "report"}
+
+
 def test_reports_of_another_layout_are_refused(tmp_path: Path) -> None:
     join = LocalJoin(two_streams(), 1, tmp_path)
     join.batch([rows(1), rows(1)], control=None)

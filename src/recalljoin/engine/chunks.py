@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.pending import Pending
-    from recalljoin.engine.progress import Clocks
+    from recalljoin.engine.progress import Clocks, Remembered
     from recalljoin.engine.settings import EngineSettings
-    from recalljoin.engine.windows import Remembered
     from recalljoin.query import BoundQuery
 
 

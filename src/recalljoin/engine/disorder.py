@@ -63,6 +63,24 @@ class Annotations(NamedTuple):
     """How many of those that leave in the same push have left before it arrived."""
 
 
+def slack_in_effect(
+    released: Released, annotations: Annotations, k: Int64s, base_time: int
+) -> Int64s:
+    """Slack in effect when each tuple reached the join; 0 for tuples in order.
+
+    It is the K of the arrival that let the tuple go, unless K has just risen: the base time is then
+    less than K ahead of the join time, which does not go back. ``base_time`` is that after all.
+    """
+    in_effect = np.zeros(len(released.id), dtype=np.int64)
+    (late,) = np.nonzero(released.late)
+    if len(late):
+        let_go_by = np.searchsorted(annotations.n_left, late, side="right") - 1
+        next_one = np.minimum(let_go_by + 1, len(k) - 1)
+        base = np.where(let_go_by == next_one, base_time, annotations.base[next_one])
+        in_effect[late] = np.clip(base - released.now[late], 0, k[let_go_by])
+    return in_effect
+
+
 @dataclass
 class TupleDisorder:
     """K-slack for each stream, then the Synchronizer (per-tuple arrival).

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
-from recalljoin.engine.disorder import Annotations, Released, TickDisorder, TupleDisorder
+from recalljoin.engine.disorder import Released, TickDisorder, TupleDisorder, slack_in_effect
 from recalljoin.engine.folding import Folded
 from recalljoin.engine.intake import Intake
 from recalljoin.engine.limits import check_counts
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.engine.windows import Remembered
+    from recalljoin.engine.progress import Remembered
     from recalljoin.query import BoundQuery
 
 
@@ -168,7 +168,7 @@ class Pipeline:
         self.pending = self.pending.extended(new)
         in_effect = None
         if self.settings.slack:
-            in_effect = self._in_effect(released, annotations, slack)
+            in_effect = slack_in_effect(released, annotations, slack, self.base_time)
         step = yield from self._join(released, in_effect)
         return step
 
@@ -248,21 +248,6 @@ class Pipeline:
         step = yield from self._join(released)
         span = advance.largest_span(self.progress.base_time, tick, arrivals.ts)
         return replace(step, tick_span=span)
-
-    def _in_effect(self, released: Released, annotations: Annotations, k: Int64s) -> Int64s:
-        """Slack in effect when each tuple reached the join; 0 for tuples in order.
-
-        It is the K of the arrival that let the tuple go, unless K has just risen: the base time is
-        then less than K ahead of the join time, which does not go back.
-        """
-        in_effect = np.zeros(len(released.id), dtype=np.int64)
-        (late,) = np.nonzero(released.late)
-        if len(late):
-            let_go_by = np.searchsorted(annotations.n_left, late, side="right") - 1
-            next_one = np.minimum(let_go_by + 1, len(k) - 1)
-            base = np.where(let_go_by == next_one, self.base_time, annotations.base[next_one])
-            in_effect[late] = np.clip(base - released.now[late], 0, k[let_go_by])
-        return in_effect
 
     def _expect(self, arrival: str) -> None:
         if self.settings.arrival != arrival:

@@ -1,4 +1,4 @@
-"""How far the streams have come: local times, base time, watermark (tick arrival).
+"""How far the streams have come (local times, base time, watermark), and how far back is known.
 
 Per tick and stream only the largest timestamp matters, so a tick's progress is a row of *marks*.
 An operator instance that sees a share of the tuples can therefore still follow all streams.
@@ -71,6 +71,28 @@ class Clocks:
         progress.local_times = np.array(self.local_times, dtype=np.int64)
         progress.base_time = self.base_time
         progress.watermark = self.watermark
+
+
+class Remembered(NamedTuple):
+    """How far back tuples are kept behind their windows."""
+
+    retention: int
+    """How long a tuple is kept after it has left its window."""
+    since: int = NEVER
+    """From this time on everything is known. Results lost with a tuple from before it cannot be
+    counted: partners of that tuple were forgotten before the retention grew."""
+
+    def counted_since(self, now: int) -> int:
+        """Losses with tuples from before this time are not counted, at the join time ``now``."""
+        return NEVER if now == NEVER else max(self.since, now - self.retention)
+
+    def changed(self, retention: int, now: int) -> Remembered:
+        """The same with another retention, from the join time ``now`` on."""
+        since = self.since
+        if retention > self.retention and now != NEVER:
+            # What a shorter retention has let go of stays forgotten.
+            since = max(since, now - self.retention)
+        return Remembered(retention, since)
 
 
 @dataclass

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from recalljoin.engine.pending import Pending
 from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.progress import Remembered
 from recalljoin.engine.queues import empty_queues, held_ids, push_all, with_room
 from recalljoin.engine.rings import BASE, NOW, ORDER, TS, Sequence
-from recalljoin.engine.windows import Remembered
 from recalljoin.errors import InvalidSetting, StateVersionError
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ a late tuple can only be counted while their other members are known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recalljoin.engine.chains import admit, empty_chains, forget_chained, roomy_chains
+from recalljoin.engine.progress import Remembered
 from recalljoin.engine.queues import empty_queues, with_room
 from recalljoin.engine.rings import (
     CODES,
@@ -39,7 +40,6 @@ from recalljoin.engine.slots import (
     remember,
     roomy_slots,
 )
-from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,28 +49,6 @@ if TYPE_CHECKING:
 
 _LINE = 8
 """Numbers in a line of memory."""
-
-
-class Remembered(NamedTuple):
-    """How far back tuples are kept behind their windows."""
-
-    retention: int
-    """How long a tuple is kept after it has left its window."""
-    since: int = NEVER
-    """From this time on everything is known. Results lost with a tuple from before it cannot be
-    counted: partners of that tuple were forgotten before the retention grew."""
-
-    def counted_since(self, now: int) -> int:
-        """Losses with tuples from before this time are not counted, at the join time ``now``."""
-        return NEVER if now == NEVER else max(self.since, now - self.retention)
-
-    def changed(self, retention: int, now: int) -> Remembered:
-        """The same with another retention, from the join time ``now`` on."""
-        since = self.since
-        if retention > self.retention and now != NEVER:
-            # What a shorter retention has let go of stays forgotten.
-            since = max(since, now - self.retention)
-        return Remembered(retention, since)
 
 
 class Windows:

@@ -9,7 +9,6 @@ from __future__ import annotations
 # Policies register themselves when their modules are loaded.
 from recalljoin.quality import baselines, paper, slack
 from recalljoin.quality.adaptive import run_adaptive, true_results
-from recalljoin.quality.arrived import Arrived, follow_ticks, follow_tuples
 from recalljoin.quality.policy import (
     ArrivalPolicy,
     BufferSizePolicy,
@@ -19,7 +18,7 @@ from recalljoin.quality.policy import (
     register,
 )
 from recalljoin.quality.profile import Profile, coarse_delay
-from recalljoin.quality.profiling import profile_of
+from recalljoin.quality.profiling import Arrived, follow_ticks, follow_tuples, profile_of
 from recalljoin.quality.recall import Measurement, RecallMeter, Timeline, fulfilment
 from recalljoin.quality.record import RunRecord
 from recalljoin.quality.settings import PolicySettings

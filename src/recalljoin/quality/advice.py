@@ -21,7 +21,7 @@ from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality.arrived import follow_tuples, no_clocks
+from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.times import FOREVER
-from recalljoin.quality.arrived import follow_ticks, follow_tuples
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.profiling import profile_of
+from recalljoin.quality.profiling import follow_ticks, follow_tuples, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
     from recalljoin.engine import Arrivals, Pipeline, Step
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.quality.arrived import Arrived
     from recalljoin.quality.profile import Profile
+    from recalljoin.quality.profiling import Arrived
     from recalljoin.quality.settings import PolicySettings
 
     Flags = Sequence[NDArray[np.bool_] | None]

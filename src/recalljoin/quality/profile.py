@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Float64s, Int64s
-    from recalljoin.quality.arrived import Arrived
+    from recalljoin.quality.profiling import Arrived
 
 
 MAX_COARSE = 1 << 20

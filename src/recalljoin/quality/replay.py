@@ -18,9 +18,9 @@ import numpy as np
 from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.arrived import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
 from recalljoin.quality.cell import Cell, Share, Taken
 from recalljoin.quality.horizon import Kept
+from recalljoin.quality.profiling import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
-from recalljoin.engine.progress import Clocks
+from recalljoin.engine.progress import Clocks, Remembered
 from recalljoin.engine.times import NEVER
-from recalljoin.engine.windows import Remembered
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.hot import FIRST
 from recalljoin.spark.packing import (

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from recalljoin.spark.cell_state import check_identity
 from recalljoin.spark.hot import HotTracker, Version, next_versions
-from recalljoin.spark.measured import MeasuredRecall
 from recalljoin.spark.packing import PARCELS_DDL, Control
+from recalljoin.spark.report import MeasuredRecall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

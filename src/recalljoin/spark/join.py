@@ -16,10 +16,9 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
-from recalljoin.spark.observed import COUNTS, totals
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
-from recalljoin.spark.processor import CellProcessor, whereabouts
+from recalljoin.spark.processor import COUNTS, CellProcessor, totals, whereabouts
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
     BLOCKS_DDL,

@@ -3,6 +3,12 @@
 Spark hands a group to whichever Python worker is free. With one group for each executor, and
 workers that serve nothing else, it is always the same one, and cells find their instances in its
 memory.
+
+Results leave as Arrow in the clothes of pandas: transformWithState takes pandas frames and makes
+Arrow of them, value by value where types are nested, but a frame whose columns are Arrow arrays
+already goes through at no cost. Every cell leaves one more row, in which all is null but the
+counts that the query's own progress shows. Results have no counts, and are still folded where
+counts are observed: single ones do not pass there.
 """
 
 from __future__ import annotations
@@ -11,25 +17,35 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from recalljoin.engine import side_by_side
 from recalljoin.engine.folding import Folded
 from recalljoin.spark.cell import run_batch
-from recalljoin.spark.frames import in_pandas
-from recalljoin.spark.observed import COUNTS, COUNTS_TYPE, counts_of
 from recalljoin.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    import pandas as pd  # type: ignore[import-untyped]
+    from pyspark.sql import Column
     from pyspark.sql.streaming.stateful_processor import MapState
 
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.report import Report
+
+COUNTS = "__counts"
+"""Name of their column."""
+COUNTS_TYPE = pa.list_(pa.int64())
+CLOCKS = ("k", "watermark", "recall")
+"""The same in all cells. Recall is that of the last period when the batch was planned."""
+SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
+"""What cells count each for themselves."""
+_ONE = 10**12
+"""A recall of 1 among the counts, which are whole numbers."""
 
 # Local properties Spark sets for the tasks of a streaming query.
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
@@ -143,3 +159,59 @@ def _frames(
             reports: list[Report] = end.value
             return reports
         yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))
+
+
+def in_pandas(batch: pa.RecordBatch) -> pd.DataFrame:
+    """The same memory as a frame, for Spark alone."""
+    columns = {
+        name: pd.Series(pd.arrays.ArrowExtensionArray(column), copy=False)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return _Frame(columns, copy=False)
+
+
+class _Column(pd.Series):  # type: ignore[misc]
+    @property
+    def _constructor(self) -> type[_Column]:
+        return _Column
+
+    def apply(self, *_: Any, **__: Any) -> _Column:
+        # Spark means to make nested values fit for Arrow here; they come from there.
+        return self
+
+
+class _Frame(pd.DataFrame):  # type: ignore[misc]
+    @property
+    def _constructor(self) -> type[_Frame]:
+        return _Frame
+
+    @property
+    def _constructor_sliced(self) -> type[_Column]:
+        return _Column
+
+
+def counts_of(report: Report) -> list[int | None]:
+    """Clocks and sums of a cell."""
+    # What every cell hears of is told by the first alone, so that sums are right.
+    is_first = report.cell == 0
+    return [
+        report.k,
+        report.watermark,
+        None if report.recall_before is None else round(report.recall_before * _ONE),
+        sum(report.n_arrived) if is_first else 0,
+        report.n_refused if is_first else 0,
+        report.profile.n_late,
+        report.n_buffered,
+        report.n_delivered,
+        report.profile.n_produced,
+        report.profile.n_lost,
+    ]
+
+
+def totals(counts: Column) -> list[Column]:
+    """Clocks and sums over all cells, to be observed."""
+    at = {name: sf.get(counts, sf.lit(i)) for i, name in enumerate((*CLOCKS, *SUMS))}
+    columns = {name: sf.max(at[name]) for name in CLOCKS}
+    columns["recall"] /= sf.lit(float(_ONE))
+    columns |= {name: sf.coalesce(sf.sum(at[name]), sf.lit(0)) for name in SUMS}
+    return [column.alias(name) for name, column in columns.items()]

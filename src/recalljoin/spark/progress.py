@@ -9,7 +9,7 @@ import pyarrow as pa
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
-from recalljoin.spark.measured import MeasuredRecall, settled_recalls
+from recalljoin.spark.report import MeasuredRecall, settled_recalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

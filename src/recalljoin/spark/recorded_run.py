@@ -7,7 +7,7 @@ costs nothing. With a control log every tick is taken by itself, as each has its
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -16,23 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine import Arrivals, Pipeline, arrivals_of, side_by_side
-from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.arrived import follow_marks
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.horizon import Kept
-from recalljoin.query.durations import MAX_TIME
-from recalljoin.spark.ahead import spans_of
+from recalljoin.quality.profiling import follow_marks
 from recalljoin.spark.cells import owned_by, shares_of
-from recalljoin.spark.packing import PLACE, REASON
+from recalljoin.spark.packing import PLACE
+from recalljoin.spark.recorded_rows import Recorded, Rows
 from recalljoin.spark.report import report_of
 from recalljoin.spark.tick_cell import leave_late, leave_refused
 from recalljoin.spark.tuple_cell import Instance, TupleRun
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -42,118 +39,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import ByTuple, CellPlan
 
 
-@dataclass
-class _Rows:
-    """Usable rows of each stream with times and ticks, and the rows refused."""
-
-    tables: list[pa.Table]
-    times: list[Int64s]
-    ticks: list[Int64s]
-    refused: list[tuple[int, str, Int64s, pa.Table]] = field(default_factory=list)
-    """Stream, reason, ticks and rows."""
-
-    def refuse(self, s: int, reason: str, rows: NDArray[np.bool_]) -> None:
-        """Take out rows of a stream."""
-        if not rows.any():
-            return
-        keep = ~rows
-        taken = self.tables[s].filter(pa.array(rows))
-        taken = taken.append_column(REASON, pa.array([reason] * taken.num_rows))
-        self.refused.append((s, reason, self.ticks[s][rows], taken))
-        self.tables[s] = self.tables[s].filter(pa.array(keep)).combine_chunks()
-        self.times[s], self.ticks[s] = self.times[s][keep], self.ticks[s][keep]
-
-    def refused_in(self, tick: int) -> tuple[tuple[dict[str, int], ...], list[list[pa.Table]]]:
-        """For each stream the rows refused in a tick: how many by reason, and themselves."""
-        counts: tuple[dict[str, int], ...] = tuple({} for _ in self.tables)
-        tables: list[list[pa.Table]] = [[] for _ in self.tables]
-        for s, reason, ticks, rows in self.refused:
-            here = ticks == tick
-            if here.any():
-                counts[s][reason] = int(here.sum())
-                tables[s].append(rows.filter(pa.array(here)))
-        return counts, tables
-
-
-class _Recorded:
-    """What both kinds of arrival have in common.
-
-    Parameters
-    ----------
-    plan
-        What all cells have in common.
-    start, length
-        When the first tick begins, in milliseconds since 1970, and the length of a tick.
-    """
-
-    def __init__(self, plan: CellPlan, *, start: int, length: int) -> None:
-        self.plan = plan
-        self._start, self._length = start, length
-        self._confirmed = [0] * len(plan.query.streams)
-        self._n_reports = 0
-
-    def clock(self, tick: Int64s | int) -> Int64s | int:
-        """When ticks begin, in milliseconds since 1970."""
-        return self._start + tick * self._length
-
-    def usable(
-        self, tables: list[pa.Table], ticks: list[Int64s], local_times: Sequence[int]
-    ) -> _Rows:
-        """Rows whose time can be right."""
-        query = self.plan.query
-        rows = _Rows(list(tables), [], list(ticks))
-        for s, stream in enumerate(query.streams):
-            ts, known = times_of(tables[s].column(stream.time), query.unit, query.time_unit)
-            rows.times.append(ts)
-            in_range = (ts >= -MAX_TIME) & (ts <= MAX_TIME)
-            if not (known & in_range).all():
-                rows.refuse(s, TIME_OUT_OF_RANGE, known & ~in_range)
-                _, known = times_of(rows.tables[s].column(stream.time), query.unit, query.time_unit)
-                rows.refuse(s, NULL_TIME, ~known)
-        self._refuse_far_ahead(rows, list(local_times))
-        return rows
-
-    def _refuse_far_ahead(self, rows: _Rows, local_times: list[int]) -> None:
-        rule = self.plan.ahead
-        if rule is None or self._is_near(rows, local_times):
-            return
-        limits: dict[tuple[int, int], int] = {}
-        ticks = np.unique(np.concatenate(rows.ticks))
-        edges = [np.searchsorted(tick, [ticks, ticks + 1]) for tick in rows.ticks]
-        for n, tick in enumerate(ticks.tolist()):
-            spans = {}
-            for s, ts in enumerate(rows.times):
-                first, last = edges[s][:, n]
-                if last > first:
-                    spans[s] = spans_of(ts[first:last], rule.max_ahead)
-            clock = int(self.clock(tick))
-            for s, verdict in rule.judge(spans, local_times, self._confirmed, clock).items():
-                self._confirmed[s] = verdict.confirmed
-                local_times[s] = max(local_times[s], verdict.mark)
-                if verdict.limit is not None:
-                    limits[s, tick] = verdict.limit
-        for s in range(len(rows.tables)):
-            ahead = np.zeros(len(rows.times[s]), dtype=np.bool_)
-            for (of_stream, tick), limit in limits.items():
-                if of_stream == s:
-                    ahead |= (rows.ticks[s] == tick) & (rows.times[s] >= limit)
-            rows.refuse(s, FAR_AHEAD, ahead)
-
-    def _is_near(self, rows: _Rows, local_times: Sequence[int]) -> bool:
-        """Whether no row can be too far ahead, as none leaves the span after its stream's time."""
-        rule = self.plan.ahead
-        assert rule is not None
-        for ts, local in zip(rows.times, local_times, strict=True):
-            if len(ts) and (
-                local == NEVER or ts.max() // rule.max_ahead > local // rule.max_ahead + 1
-            ):
-                return False
-        for s, ts in enumerate(rows.times):
-            self._confirmed[s] = max(self._confirmed[s] - len(ts), 0)
-        return True
-
-
-class TickRun(_Recorded):
+class TickRun(Recorded):
     """Ticks on their way through all cells.
 
     Parameters
@@ -228,7 +114,7 @@ class TickRun(_Recorded):
         self._last = int(merged[-1])
         return merged
 
-    def _number(self, rows: _Rows) -> None:
+    def _number(self, rows: Rows) -> None:
         """Tell the tuples of a stream apart, so that copies of late ones are known for it."""
         for s, table in enumerate(rows.tables):
             first = self._n_rows[s]
@@ -336,7 +222,7 @@ class TickRun(_Recorded):
 class _Block:
     """Complete ticks, divided among the cells."""
 
-    rows: _Rows
+    rows: Rows
     shares: list[Share]
     numbers: Int64s
     """Of the ticks."""
@@ -344,7 +230,7 @@ class _Block:
     idle: NDArray[np.bool_] | None
 
 
-class TupleRecording(_Recorded):
+class TupleRecording(Recorded):
     """Tuples on their way through the one cell, one by one.
 
     Parameters

@@ -1,20 +1,24 @@
-"""What a cell reports of a batch, and how the reports of all cells add up."""
+"""What cells report of a batch, how their reports add up, and the recall that reports tell."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
+from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profile import Profile
+from recalljoin.quality.recall import RecallMeter
+from recalljoin.quality.settled import SettledRecall
 from recalljoin.spark.hot import Heavy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.quality.cell import Cell
@@ -203,3 +207,60 @@ def merged(reports: Iterable[Report]) -> Report:
         profile=reduce(add, (report.profile for report in cells)),
         seconds=seconds,
     )
+
+
+class MeasuredRecall:
+    """Recall over the last period, estimated while reports come in."""
+
+    def __init__(self) -> None:
+        self._meter: RecallMeter | None = None
+
+    @property
+    def recall(self) -> float | None:
+        """As of the last report; None while there are no results to measure it by."""
+        return None if self._meter is None else self._meter.measure().recall
+
+    def observe(self, report: Report) -> RecallMeter:
+        """Take in a batch; what comes back measures up to there."""
+        bucket = report.profile.bucket
+        meter = self._meter
+        if meter is None or (meter.period, meter.bucket) != (report.period, bucket):
+            # A restart may have changed the period: from there on it is measured anew, and what
+            # came before is not known.
+            known_since = NEVER if meter is None else max(report.local_times)
+            meter = self._meter = RecallMeter(
+                period=report.period,
+                windows=report.windows,
+                bucket=bucket,
+                known_since=known_since,
+            )
+        if report.watermark != FOREVER:
+            meter.observe(report.profile)
+        return meter
+
+
+def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
+    """For each batch the lowest recall of any period that ended in it, with all that is known.
+
+    Columns for :func:`~recalljoin.spark.progress.progress`; none for a batch whose periods are
+    less than the horizon behind the last one.
+    """
+    before = NEVER
+    # A restart may have changed the period: what came before is not known from there on.
+    for (period, _), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
+        part = list(same)
+        last = part[-1]
+        known = SettledRecall(
+            [report.profile for report in part], period=period, windows=last.windows
+        )
+        for report in part:
+            columns: dict[str, Any] = {}
+            if report.watermark == FOREVER or report.watermark < last.watermark - last.retention:
+                lowest = known.lowest(before, report.watermark)
+                columns = {
+                    "recall_settled": lowest.recall,
+                    "recall_settled_at_least": lowest.at_least,
+                    "recall_settled_at_most": lowest.at_most,
+                }
+            before = report.watermark
+            yield columns

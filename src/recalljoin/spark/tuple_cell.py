@@ -19,10 +19,10 @@ import numpy as np
 
 from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
 from recalljoin.engine.times import FOREVER
-from recalljoin.quality.arrived import follow_tuples
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile
+from recalljoin.quality.profiling import follow_tuples
 from recalljoin.spark.cell_state import check_identity, check_layout
 from recalljoin.spark.packing import framed, table_of, unframed
 from recalljoin.spark.report import report_of

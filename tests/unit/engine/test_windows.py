@@ -7,6 +7,7 @@ import pytest
 
 from recalljoin.engine.chains import entry_of
 from recalljoin.engine.plan import Plan
+from recalljoin.engine.progress import Remembered
 from recalljoin.engine.rings import (
     FIRST,
     LINKS,
@@ -20,7 +21,7 @@ from recalljoin.engine.rings import (
 )
 from recalljoin.engine.slots import N_TUPLES, NEXT_SLOT
 from recalljoin.engine.times import NEVER
-from recalljoin.engine.windows import Remembered, Windows
+from recalljoin.engine.windows import Windows
 
 BOTH = pytest.mark.parametrize("chained", [False, True])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from recalljoin.datasets import make_syn_x3
 from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.quality import PolicySettings, Profile, follow_tuples, profile_of
-from recalljoin.quality.arrived import no_clocks
+from recalljoin.quality.profiling import no_clocks
 from recalljoin.query import BoundQuery, parse_query
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import given
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import PolicySettings, Profile, follow_tuples
-from recalljoin.quality.arrived import no_clocks
 from recalljoin.quality.baselines import FixedSlack, MaxSlack, NoSlack, PercentileSlack
+from recalljoin.quality.profiling import no_clocks
 from tests.reference.per_tuple import max_k_slack
 from tests.strategies import Case, cases
 

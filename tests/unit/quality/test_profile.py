@@ -17,8 +17,8 @@ from recalljoin.datasets import make_syn_x3
 from recalljoin.engine import EngineSettings, Pipeline, Step, drain
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import Profile, Tally, coarse_delay, follow_tuples, profile_of
-from recalljoin.quality.arrived import Arrived, no_clocks
 from recalljoin.quality.profile import MAX_COARSE
+from recalljoin.quality.profiling import Arrived, no_clocks
 from tests.unit.quality.profiles import a_run_of_profiles, bound_and_arrivals
 
 

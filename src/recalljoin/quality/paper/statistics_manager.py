@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.quality.arrived import UNKNOWN
 from recalljoin.quality.paper.adaptive_window import AdaptiveWindow
 from recalljoin.quality.profile import coarse_delay
+from recalljoin.quality.profiling import UNKNOWN
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s, Int64s
-    from recalljoin.quality.arrived import Arrived
     from recalljoin.quality.policy import State
     from recalljoin.quality.profile import Profile
+    from recalljoin.quality.profiling import Arrived
 
 MAX_WIDTH = 1 << 20
 """Most tuples the statistics of a stream look back on, whatever has not changed."""

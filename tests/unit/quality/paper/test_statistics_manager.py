@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from recalljoin.quality import Profile
-from recalljoin.quality.arrived import UNKNOWN, Arrived
 from recalljoin.quality.paper import StatisticsManager, StreamStatistics
+from recalljoin.quality.profiling import UNKNOWN, Arrived
 from tests.unit.quality.profiles import a_run_of_profiles
 
 
