@@ -20,7 +20,7 @@ BLOCK = 1024
 """Candidates per block: a few registers of this length fit the first-level cache."""
 
 (ADD, SUBTRACT, SUBTRACT_FROM, MULTIPLY, DIVIDE, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER,
- GREATER_EQUAL, BOTH, ABSOLUTE, ROOT, FLOOR, CEIL, NOT) = range(17)  # fmt: skip
+ GREATER_EQUAL, BOTH, ABSOLUTE, ROOT, SINGLE, NOT) = range(16)  # fmt: skip
 # Where an operand is: a register, a column of the tuples scanned, or a cell of the scalars.
 REGISTER, COLUMN, SCALAR = range(3)
 
@@ -165,12 +165,9 @@ def _apply_unary(operation: int, one: Float64s, out: Float64s) -> None:
     elif operation == ROOT:
         for j in range(n):
             out[j] = np.sqrt(one[j])
-    elif operation == FLOOR:
+    elif operation == SINGLE:
         for j in range(n):
-            out[j] = np.floor(one[j])
-    elif operation == CEIL:
-        for j in range(n):
-            out[j] = np.ceil(one[j])
+            out[j] = np.float32(one[j])
     elif operation == NOT:
         for j in range(n):
             out[j] = 1.0 if one[j] == 0.0 else 0.0

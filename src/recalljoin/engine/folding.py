@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.compiled import lean
 from recalljoin.engine.output import Output
-from recalljoin.query import Column, columns, evaluate
+from recalljoin.query import Column, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +41,7 @@ class Folded:
 
     A batch has one row, and in it lists, named by their places as names are the user's:
 
-    - :meth:`name`: a column of the output. It has a value for each tuple of the stream it depends
-      on; for each result, if it depends on several or none.
+    - :meth:`name`: a column of the output. It has a value for each tuple of its stream.
     - :meth:`time`: for each tuple of a stream its time, unless a column has it. The time of a
       result, the last column of the output, is the largest of its members'.
     - :meth:`members`: for each result the places of its tuples, ``BITS`` for each of a few streams,
@@ -53,8 +52,8 @@ class Folded:
         self.output = Output(query)
         self.time_type = _coarse_enough(self.output.time_type)
         m, n = len(query.streams), len(self.output.schema) - 1
-        self.stream_of = [_only_stream(query, i) for i in range(n)]
-        """For each column but the last the stream it depends on, if it is a single one."""
+        self.stream_of = [_stream_of(query, i) for i in range(n)]
+        """For each column but the last its stream."""
         fields = [(self.name(i), self.output.schema.field(i).type) for i in range(n)]
         self.time_in = [self._column_with_time(s) for s in range(m)]
         """For each stream the column that has its time, if any."""
@@ -125,15 +124,11 @@ class Folded:
         def of_tuple(s: int, name: str) -> pa.Array:
             return payloads[s].column_at(name, places[s])
 
-        def of_result(s: int, name: str) -> pa.Array:
-            return payloads[s].column(name, rows[s])
-
         values = []
         for i, s in enumerate(self.stream_of):
             if query.select is None:
-                values.append(payloads[i].take_at(places[i]).to_struct_array())
-            elif s is None:
-                values.append(evaluate(query.select[i].expression, of_result, n))
+                shown = payloads[i].take_at(places[i]).select(self.output.columns_of(i))
+                values.append(shown.to_struct_array())
             else:
                 values.append(evaluate(query.select[i].expression, of_tuple, len(places[s])))
         for s in self.timed:
@@ -187,8 +182,8 @@ def _as_list(values: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
 
 
-def _only_stream(query: BoundQuery, i: int) -> int | None:
+def _stream_of(query: BoundQuery, i: int) -> int:
     if query.select is None:
         return i
-    streams = {column.stream for column in columns(query.select[i].expression)}
-    return streams.pop() if len(streams) == 1 else None
+    (stream,) = query.select[i].expression.streams
+    return stream

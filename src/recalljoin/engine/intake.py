@@ -17,7 +17,7 @@ from recalljoin.engine.conditions import Condition
 from recalljoin.engine.keys import KeyCodes
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.program import Leaves, Program, translate
-from recalljoin.query import BoundQuery, Conjunct, columns, evaluate
+from recalljoin.query import BoundQuery, Computed, Conjunct, columns, compute, evaluate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class Intake:
             if len(conjunct.streams) > 1
         }
         self._programs: dict[Conjunct, Program | None] = programs
+        self._n_uncomputable = 0
         self.limit = min((p.limit for p in programs.values() if p is not None), default=np.inf)
         classes = tuple(frozenset(equality.members) for equality in query.classes)
         windows = tuple(stream.window for stream in query.streams)
@@ -92,7 +93,7 @@ class Intake:
     def conditions(self, source: RowSource) -> tuple[Condition, ...]:
         """The conditions on several streams, reading kept rows from ``source``."""
         return tuple(
-            Condition(conjunct.streams, program, _checker(conjunct, source))
+            Condition(conjunct.streams, program, self._checker(conjunct, source))
             for conjunct, program in self._programs.items()
         )
 
@@ -114,11 +115,13 @@ class Intake:
                 joinable &= known
         for conjunct in self.query.residual:
             if conjunct.streams <= {s}:
-                joinable &= _is_true(evaluate(conjunct.expression, column, n))
+                joinable &= self._is_true(compute(conjunct.expression, column, n))
         values = np.zeros((self.n_values, n))
         exact = True
         for v, expression in enumerate(self._leaves.expressions.get(s, ())):
-            leaf = evaluate(expression, column, n)
+            computed = compute(expression, column, n)
+            self._n_uncomputable += computed.n_impossible
+            leaf = computed.values
             joinable &= np.asarray(leaf.is_valid())
             if pa.types.is_boolean(leaf.type):
                 leaf = leaf.cast(pa.int8())
@@ -130,20 +133,27 @@ class Intake:
                 exact &= bool(((numbers >= -limit) & (numbers <= limit)).all())
         return Taken(codes, values, joinable, exact)
 
+    def take_uncomputable(self) -> int:
+        """How often a condition could not be computed since the last call."""
+        n, self._n_uncomputable = self._n_uncomputable, 0
+        return n
+
+    def _is_true(self, computed: Computed) -> NDArray[np.bool_]:
+        self._n_uncomputable += computed.n_impossible
+        known = computed.values.fill_null(False)
+        return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+    def _checker(
+        self, conjunct: Conjunct, source: RowSource
+    ) -> Callable[[Int64s], NDArray[np.bool_]]:
+        def check(rows: Int64s) -> NDArray[np.bool_]:
+            def column(s: int, name: str) -> pa.Array:
+                return source(s, name, rows[s])
+
+            return self._is_true(compute(conjunct.expression, column, rows.shape[1]))
+
+        return check
+
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _is_true(values: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _checker(conjunct: Conjunct, source: RowSource) -> Callable[[Int64s], NDArray[np.bool_]]:
-    def check(rows: Int64s) -> NDArray[np.bool_]:
-        def column(s: int, name: str) -> pa.Array:
-            return source(s, name, rows[s])
-
-        return _is_true(evaluate(conjunct.expression, column, rows.shape[1]))
-
-    return check

@@ -98,8 +98,8 @@ class Output:
         n = len(results.ts)
         arrays = []
         if self.query.select is None:
-            for payload, rows in zip(payloads, results.rows, strict=True):
-                arrays.append(payload.take(rows).to_struct_array())
+            for s, (payload, rows) in enumerate(zip(payloads, results.rows, strict=True)):
+                arrays.append(payload.take(rows).select(self.columns_of(s)).to_struct_array())
         else:
             places = [p.places(rows) for p, rows in zip(payloads, results.rows, strict=True)]
 

@@ -83,7 +83,7 @@ class Pipeline:
         self._next_forget = 0
 
     def _kept_schema(self, s: int) -> pa.Schema:
-        schema = self.query.streams[s].schema
+        schema = self.query.streams[s].columns
         names = set(self.intake.condition_columns(s))
         if self.output is not None:
             names.update(self.output.columns_of(s))
@@ -301,6 +301,7 @@ class Pipeline:
             received.n_join, received.n_cross, received.beyond, received.lost_ts, received.lost_n,
             self.operator.take_slack(), self.join_time, self.base_time,
             self.remembered.counted_since(self.join_time),
+            n_uncomputable=self.intake.take_uncomputable(),
         )  # fmt: skip
         self._clean_up()
         return step

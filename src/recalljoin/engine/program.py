@@ -12,6 +12,7 @@ is then evaluated on Arrow columns:
   leaf is null can then satisfy no conjunct that uses it, so nulls never reach a program.
 * Integers are exact in float64 up to 2**53. :attr:`Program.limit` bounds the leaves so that no
   intermediate result can leave that range; tuples beyond it must not be given to the program.
+* Numbers of single precision are computed as doubles and rounded after each step.
 * NaN equals itself and is larger than any number, as everywhere in the project.
 """
 
@@ -28,11 +29,9 @@ from recalljoin.engine.block_machine import (
     ADD,
     BLOCK,
     BOTH,
-    CEIL,
     COLUMN,
     DIVIDE,
     EQUAL,
-    FLOOR,
     GREATER,
     GREATER_EQUAL,
     LESS,
@@ -42,6 +41,7 @@ from recalljoin.engine.block_machine import (
     REGISTER,
     ROOT,
     SCALAR,
+    SINGLE,
     SUBTRACT,
     SUBTRACT_FROM,
     UNEQUAL,
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
 
 EXACT = 2.0**53
+_DOUBLE_DIGITS = 15
+"""Decimals of so many digits are told apart by the doubles nearest to them."""
 
 _BINARY = {
     "add": ADD, "subtract": SUBTRACT, "multiply": MULTIPLY, "eq": EQUAL, "ne": UNEQUAL,
@@ -62,7 +64,7 @@ _MIRRORED = {
     SUBTRACT: SUBTRACT_FROM, LESS: GREATER, LESS_EQUAL: GREATER_EQUAL, GREATER: LESS,
     GREATER_EQUAL: LESS_EQUAL,
 }  # fmt: skip
-_UNARY = {"abs": ABSOLUTE, "sqrt": ROOT, "floor": FLOOR, "ceil": CEIL, "not": NOT}
+_UNARY = {"abs": ABSOLUTE, "sqrt": ROOT, "not": NOT}
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,28 @@ def _node_of(expression: Expression, leaves: Leaves) -> Node | None:
     if name in _UNARY:
         return _operation(_UNARY[name], [_node_of(args[0], leaves)])
     if name in _BINARY:
-        return _operation(_BINARY[name], [_node_of(arg, leaves) for arg in args])
+        operands = [_node_of(_as_number(arg), leaves) for arg in args]
+        node = _operation(_BINARY[name], operands)
+        rounds = node is not None and pa.types.is_float32(expression.type)
+        # The nearest number of single precision to an exact double is what it would have been.
+        return Node(SINGLE, (node,)) if rounds and node is not None else node
     return None
+
+
+def _as_number(operand: Expression) -> Expression:
+    """One side of a comparison of decimals as a number that compares the same, if there is one.
+
+    An integer and a decimal of so few digits are ordered like the doubles nearest to them.
+    """
+    if not pa.types.is_decimal(operand.type):
+        return operand
+    if isinstance(operand, Literal):
+        few = operand.value is not None and len(operand.value.as_tuple().digits) <= _DOUBLE_DIGITS
+        return Literal(float(operand.value), pa.float64()) if few else operand
+    inner: Expression = operand
+    while isinstance(inner, Call) and inner.function == "cast":
+        (inner,) = inner.args
+    return inner if pa.types.is_integer(inner.type) else operand
 
 
 def _operation(operation: int, args: list[Node | None]) -> Node | None:

@@ -95,7 +95,7 @@ def _identity(query: BoundQuery, settings: EngineSettings) -> str:
     )
     classes = [sorted((s, repr(e)) for s, e in c.members.items()) for c in query.classes]
     residual = [repr(conjunct.expression) for conjunct in query.residual]
-    schemas = [str(s.schema.remove_metadata()) for s in query.streams]
+    schemas = [str(s.columns.remove_metadata()) for s in query.streams]
     outputs = query.select if query.select is None else [o.name for o in query.select]
     return (
         f"{streams}; {classes}; {residual}; {outputs}; {settings}; {query.counts_only}; {schemas}"

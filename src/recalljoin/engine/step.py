@@ -53,6 +53,9 @@ class Step:
     """Where the retention horizon is: losses with tuples from before are not counted."""
     tick_span: int = 0
     """Largest advance of the base time within one tick; 0 where tuples arrive one by one."""
+    n_uncomputable: int = 0
+    """How often a condition could not be computed, because of an overflow or a division by zero;
+    what it was checked on does not match."""
 
     @property
     def n_produced(self) -> int:

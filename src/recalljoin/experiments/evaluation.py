@@ -22,6 +22,7 @@ from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, re
 from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.sources import arrow_schema
 from recalljoin.spark.cells import make_grid
+from recalljoin.spark.columns import computed_schemas, quoted, selected, with_computed
 from recalljoin.spark.packing import needed_schema
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from recalljoin.quality import RunRecord, Timeline
-    from recalljoin.query import BoundQuery, DurationLike, Query, TimeUnit
+    from recalljoin.query import BoundQuery, DurationLike, Query, Stream, TimeUnit
 
     Source = str | Path | DataFrame
 
@@ -57,12 +58,14 @@ class Recording:
     """Times further ahead of their stream are refused, in the query's unit; None refuses none."""
     time_unit: TimeUnit = "ms"
     """What integer times count in."""
+    computed: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """For each stream the columns that Spark computes for the condition."""
     _truth: Timeline | None = field(default=None, repr=False)
 
     def bind(self, setup: Setup) -> BoundQuery:
         """The query with the target of a run."""
         stated = replace(self.query, quality=setup.target(self.query))
-        return stated.bind(self.schemas, time_unit=self.time_unit)
+        return stated.bind(self.schemas, time_unit=self.time_unit, computed=self.computed)
 
     def evaluate(
         self,
@@ -142,7 +145,7 @@ class Recording:
         return Inputs(
             bound,
             tuple(self.schemas),
-            tuple(_packed_schemas(bound, self.schemas, self.of_streams)),
+            tuple(_packed_schemas(bound, len(self.schemas), self.of_streams)),
             self.of_streams,
             self.max_ahead,
         )
@@ -176,6 +179,7 @@ class Recording:
             .drop("__cell")
             .mapInArrow(RowsTask(task, record.schedule).rows, schema)
         )
+        rows = selected(rows, query)
         if output is None:
             rows.write.format("noop").mode("overwrite").save()
         else:
@@ -224,19 +228,26 @@ def open_recording(
     frames = {name: _frame(spark, source) for name, source in inputs.items()}
     schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
     stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
-    bound = stated.bind(schemas, time_unit=time_unit)
-    of_streams = _inputs_of_streams(bound, tuple(frames))
+    columns = stated.spark_columns(schemas)
+    found = {s.name: _input_of(s, schemas) for s in stated.streams}
+    of_stream = {name: frames[given] for name, given in found.items() if given is not None}
+    known = {name: columns[name] for name in of_stream}
+    computed = dict.fromkeys(found, pa.schema([])) | computed_schemas(known, of_stream)
+    bound = stated.bind(schemas, time_unit=time_unit, computed=computed)
+    of_streams = _inputs_of_streams(found, tuple(frames))
     pieces: DataFrame | None = None
-    needed = _packed_schemas(bound, schemas, of_streams)
-    for number, (frame, schema) in enumerate(zip(frames.values(), needed, strict=True)):
+    needed = _packed_schemas(bound, len(frames), of_streams)
+    for number, (name, schema) in enumerate(zip(frames, needed, strict=True)):
+        texts = {k: v for s, given in found.items() if given == name for k, v in columns[s].items()}
+        frame = with_computed(frames[name], texts)
         names = [*schema.names, *(name for name in (FILE, START) if name in frame.columns)]
-        chosen = frame.select(*(f"`{name}`" for name in names))
+        chosen = frame.select(*map(quoted, names))
         of_input = chosen.mapInArrow(packed(number), PIECES_DDL)
         pieces = of_input if pieces is None else pieces.unionAll(of_input)
     assert pieces is not None
     kept = pieces.persist() if keep else pieces
     limit = max_ahead_of(bound, max_ahead)
-    return Recording(spark, stated, schemas, kept, of_streams, limit, time_unit)
+    return Recording(spark, stated, schemas, kept, of_streams, limit, time_unit, computed)
 
 
 def evaluate(
@@ -279,34 +290,33 @@ def _frame(spark: SparkSession, source: Source) -> DataFrame:
     return source if isinstance(source, DataFrame) else read_frame(spark, source)
 
 
-def _inputs_of_streams(bound: BoundQuery, names: tuple[str, ...]) -> tuple[int, ...]:
-    """For each stream its input, found as the query was bound: by its name, or its table's."""
-    lower = [name.lower() for name in names]
-    numbers = []
-    for stream in bound.streams:
-        spelling = next(
-            name for name in (stream.name.lower(), stream.source.lower()) if name in lower
-        )
-        numbers.append(lower.index(spelling))
-    unused = [name for number, name in enumerate(names) if number not in numbers]
+def _input_of(stream: Stream, schemas: Mapping[str, pa.Schema]) -> str | None:
+    """The input of a stream, found as a query is bound: by its name, or its table's."""
+    by_lower = {name.lower(): name for name in schemas}
+    return by_lower.get(stream.name.lower(), by_lower.get((stream.source or stream.name).lower()))
+
+
+def _inputs_of_streams(found: Mapping[str, str | None], names: tuple[str, ...]) -> tuple[int, ...]:
+    """For each stream the number of its input."""
+    unused = [name for name in names if name not in found.values()]
     if unused:
-        known = ", ".join(f"`{stream.name}`" for stream in bound.streams)
+        known = ", ".join(f"`{stream}`" for stream in found)
         message = f"input {', '.join(f'`{name}`' for name in unused)} is no stream of the query; "
         message += f"it joins {known}"
         raise InvalidSetting(message)
-    return tuple(numbers)
+    return tuple(names.index(str(name)) for name in found.values())
 
 
 def _packed_schemas(
-    bound: BoundQuery, schemas: Mapping[str, pa.Schema], of_streams: tuple[int, ...]
+    bound: BoundQuery, n_inputs: int, of_streams: tuple[int, ...]
 ) -> list[pa.Schema]:
     """Columns of each input that a run reads."""
     chosen: list[pa.Schema] = []
-    for number, schema in enumerate(schemas.values()):
-        names: set[str] = set()
+    for number in range(n_inputs):
+        fields: dict[str, pa.Field] = {}
         for s, stream in enumerate(bound.streams):
             if of_streams[s] == number:
-                names.update(needed_schema(bound, s).names)
-                names.update(() if stream.arrival is None else (stream.arrival,))
-        chosen.append(pa.schema([f for f in schema if f.name in names]))
+                needed = {*needed_schema(bound, s).names, stream.arrival}
+                fields |= {each.name: each for each in stream.columns if each.name in needed}
+        chosen.append(pa.schema(list(fields.values())))
     return chosen

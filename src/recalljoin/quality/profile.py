@@ -116,6 +116,8 @@ class Profile:
     tick_span: int
     """Largest advance of the base time within one tick; 0 where tuples arrive one by one. How late
     a tuple is can be seen between ticks only."""
+    n_uncomputable: int = 0
+    """How often a condition could not be computed; what it was checked on does not match."""
 
     @classmethod
     def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:
@@ -217,6 +219,7 @@ class Profile:
             base_time=max(self.base_time, other.base_time),
             counted_since=max(self.counted_since, other.counted_since),
             tick_span=max(self.tick_span, other.tick_span),
+            n_uncomputable=self.n_uncomputable + other.n_uncomputable,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -204,6 +204,7 @@ def profile_of(
         base_time=step.base_time,
         counted_since=step.counted_since,
         tick_span=tick_span,
+        n_uncomputable=step.n_uncomputable,
     )
 
 

@@ -303,4 +303,5 @@ class TickReplay(Replay):
             base_time=steps[0].base_time,
             counted_since=steps[0].counted_since,
             tick_span=max(step.tick_span for step in steps),
+            n_uncomputable=sum(step.n_uncomputable for step in steps),
         )

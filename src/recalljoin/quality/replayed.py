@@ -153,12 +153,14 @@ class _Counts:
     lost: int = 0
     late: int = 0
     beyond: int = 0
+    uncomputable: int = 0
 
     def add(self, step: Step) -> None:
         self.produced += step.n_produced
         self.lost += step.n_lost
         self.late += step.n_late
         self.beyond += int(step.beyond.sum())
+        self.uncomputable += step.n_uncomputable
 
 
 class Replayed:
@@ -207,6 +209,14 @@ class Replayed:
     def beyond(self) -> int:
         """Late tuples too old to count what was lost with them."""
         return self._counted.beyond
+
+    @property
+    def uncomputable(self) -> int:
+        """How often a condition could not be computed (an overflow, a division by zero).
+
+        The tuples that it was checked on do not match.
+        """
+        return self._counted.uncomputable
 
     @property
     def recall(self) -> float:

@@ -17,11 +17,12 @@ from recalljoin.query.bound import (
     OutputColumn,
 )
 from recalljoin.query.durations import DurationLike, TimeUnit
-from recalljoin.query.evaluate import evaluate
+from recalljoin.query.evaluate import compute, evaluate
 from recalljoin.query.explain import explain
 from recalljoin.query.expressions import Call, Column, Expression, Literal, columns, walk
 from recalljoin.query.functions import Functions, UserFunction
 from recalljoin.query.given import with_columns, with_usual_arrival
+from recalljoin.query.kernels import Computed
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
 from recalljoin.query.text import parse_query
@@ -32,6 +33,7 @@ __all__ = [
     "BoundStream",
     "Call",
     "Column",
+    "Computed",
     "Conjunct",
     "DurationLike",
     "EqualityClass",
@@ -45,6 +47,7 @@ __all__ = [
     "TimeUnit",
     "UserFunction",
     "columns",
+    "compute",
     "evaluate",
     "explain",
     "parse_query",

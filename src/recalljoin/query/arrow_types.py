@@ -1,7 +1,7 @@
 """Which Arrow types an expression computes in, and which two types meet in a third.
 
 Columns come in many types; operators work in few. :func:`canonical` maps the many to the few
-without loss, :func:`common` finds the type in which two values are compared or chosen from.
+without loss, :func:`common` finds the type in which two values are compared, as Spark does.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from recalljoin.query.durations import TimeUnit, finest
 
 BOOL: Final = pa.bool_()
 INT: Final = pa.int64()
-UINT: Final = pa.uint64()
+FLOAT32: Final = pa.float32()
 FLOAT: Final = pa.float64()
 STRING: Final = pa.string()
 BINARY: Final = pa.binary()
 DATE: Final = pa.date32()
 NULL: Final = pa.null()
 
-MAX_DIGITS: Final = 76
-"""Digits of the widest decimal Arrow has."""
+MAX_DIGITS: Final = 38
+"""Digits of the widest decimal Spark has."""
 
-_INT_DIGITS: Final = 19
-_UINT_DIGITS: Final = 20
+_INT_DIGITS: Final = 20
 
 
 def canonical(type_: pa.DataType) -> pa.DataType | None:
@@ -41,7 +40,7 @@ def canonical(type_: pa.DataType) -> pa.DataType | None:
     """
     if isinstance(type_, pa.BaseExtensionType):
         return canonical(type_.storage_type)
-    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+    if pt.is_dictionary(type_):
         return canonical(type_.value_type)
     for applies, target in _CANONICAL:
         if applies(type_):
@@ -49,8 +48,6 @@ def canonical(type_: pa.DataType) -> pa.DataType | None:
     if pt.is_decimal(type_):
         scale = max(type_.scale, 0)
         return decimal(type_.precision + scale - type_.scale, scale)
-    if pt.is_time(type_):
-        return pa.time64("ns")
     if pt.is_timestamp(type_) or pt.is_duration(type_):
         return type_
     return None
@@ -58,9 +55,10 @@ def canonical(type_: pa.DataType) -> pa.DataType | None:
 
 _CANONICAL: Final = (
     (pt.is_boolean, BOOL),
-    (pt.is_uint64, UINT),
+    (pt.is_uint64, pa.decimal128(_INT_DIGITS, 0)),
     (pt.is_integer, INT),
-    (pt.is_floating, FLOAT),
+    (pt.is_float64, FLOAT),
+    (pt.is_floating, FLOAT32),
     (pt.is_string, STRING),
     (pt.is_large_string, STRING),
     (pt.is_string_view, STRING),
@@ -69,15 +67,14 @@ _CANONICAL: Final = (
     (pt.is_binary_view, BINARY),
     (pt.is_fixed_size_binary, BINARY),
     (pt.is_date, DATE),
+    (pt.is_time, pa.time64("ns")),
     (pt.is_null, NULL),
 )
 
 
 def decimal(digits: int, scale: int) -> pa.DataType | None:
-    """The narrowest decimal with ``digits`` digits; None when Arrow has none so wide."""
-    if digits <= 38:
-        return pa.decimal128(max(digits, 1), scale)
-    return pa.decimal256(digits, scale) if digits <= MAX_DIGITS else None
+    """The decimal with ``digits`` digits; None when Spark has none so wide."""
+    return pa.decimal128(max(digits, 1), scale) if digits <= MAX_DIGITS else None
 
 
 def is_number(type_: pa.DataType) -> bool:
@@ -92,50 +89,37 @@ def is_zoned(type_: pa.DataType) -> bool:
 
 def digits(type_: pa.DataType) -> tuple[int, int]:
     """Digits and scale that hold every value of an integer or decimal type."""
-    if pt.is_decimal(type_):
-        return type_.precision, type_.scale
-    return (_UINT_DIGITS if type_ == UINT else _INT_DIGITS), 0
+    return (type_.precision, type_.scale) if pt.is_decimal(type_) else (_INT_DIGITS, 0)
 
 
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type in which values of two canonical types are compared; None if incomparable.
 
     Exact as long as both are: integers and decimals meet in a type that holds both. Next to a
-    floating-point number everything becomes floating point.
+    floating-point number everything becomes floating point, and double precision unless both are
+    of single precision.
 
     Examples
     --------
-    >>> common(pa.int64(), pa.decimal128(10, 2)), common(pa.int64(), pa.uint64())
-    (Decimal128Type(decimal128(21, 2)), Decimal128Type(decimal128(20, 0)))
+    >>> common(pa.int64(), pa.decimal128(10, 2)), common(pa.int64(), pa.float32())
+    (Decimal128Type(decimal128(22, 2)), DataType(double))
     """
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):
         return other
     if is_number(one) and is_number(other):
-        return _common_number(one, other)
+        if pt.is_floating(one) or pt.is_floating(other):
+            return FLOAT
+        (digits_one, scale_one), (digits_other, scale_other) = digits(one), digits(other)
+        scale = max(scale_one, scale_other)
+        return decimal(max(digits_one - scale_one, digits_other - scale_other) + scale, scale)
     if pt.is_duration(one) and pt.is_duration(other):
         return pa.duration(finest({one.unit, other.unit}))
-    if pt.is_timestamp(one) or pt.is_timestamp(other):
-        return _common_timestamp(one, other)
+    if pt.is_timestamp(one) and pt.is_timestamp(other) and is_zoned(one) == is_zoned(other):
+        # Instants compare alike in any zone; the first one's is kept.
+        return pa.timestamp(finest({one.unit, other.unit}), one.tz)
     return None
-
-
-def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if FLOAT in (one, other):
-        return FLOAT
-    (digits_one, scale_one), (digits_other, scale_other) = digits(one), digits(other)
-    scale = max(scale_one, scale_other)
-    return decimal(max(digits_one - scale_one, digits_other - scale_other) + scale, scale)
-
-
-def _common_timestamp(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if pt.is_date(one) or pt.is_date(other):
-        return other if pt.is_date(one) else one
-    if not (pt.is_timestamp(one) and pt.is_timestamp(other)) or is_zoned(one) != is_zoned(other):
-        return None
-    # Instants compare alike in any zone; the first one's is kept.
-    return pa.timestamp(finest({one.unit, other.unit}), one.tz)
 
 
 def family(type_: pa.DataType) -> str:

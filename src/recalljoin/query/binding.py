@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ import pyarrow.types as pt
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
 from recalljoin.query.bound import BoundQuery, BoundStream, Conjunct, EqualityClass
-from recalljoin.query.coercion import Mismatch
 from recalljoin.query.durations import (
     MAX_TIME,
     NANOSECONDS_PER,
@@ -19,13 +18,18 @@ from recalljoin.query.durations import (
     in_unit,
     nanoseconds,
 )
+from recalljoin.query.expressions import Call, Column
 from recalljoin.query.grammar import parse_condition
 from recalljoin.query.lowering import Lowering
-from recalljoin.query.outputs import Outputs, lower_outputs
+from recalljoin.query.one_stream import OneStream, computed_columns
+from recalljoin.query.outputs import Outputs, check_outputs, lower_outputs
 from recalljoin.query.quality import bind_quality
+from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import Name, Scope, find, matching
 from recalljoin.query.spelling import listed, way_out
-from recalljoin.query.split import split
+from recalljoin.query.split import split, without_and
+from recalljoin.query.time_bounds import TimeBounds, is_implied
+from recalljoin.query.trees import conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,8 +80,36 @@ class Faults:
 
 def check(statement: Statement, faults: Faults) -> None:
     """Record the faults that show without schemas."""
-    if _check_streams([stream.name for stream in statement.streams], faults):
-        _lower(statement, [None] * len(statement.streams), faults)
+    if not _check_streams([stream.name for stream in statement.streams], faults):
+        return
+    scope = Scope([s.name for s in statement.streams], [None] * len(statement.streams))
+    lowering = Lowering(scope, statement.functions)
+    try:
+        if statement.condition is not None:
+            for part in conjuncts(parse_condition(statement.condition)):
+                lowering.check(part)
+    except InvalidQuery as error:
+        faults.query.extend(error.faults)
+    try:
+        check_outputs(statement.select, lowering)
+    except InvalidQuery as error:
+        faults.query.extend(error.faults)
+    faults.query.extend(lowering.faults)
+
+
+def columns_for_spark(
+    statement: Statement, schemas: Mapping[str, pa.Schema]
+) -> dict[str, dict[str, str]]:
+    """For each stream the columns that Spark must add for the condition: by name, Spark's SQL."""
+    streams = statement.streams
+    if statement.condition is None:
+        return {stream.name: {} for stream in streams}
+    found = [_schema(stream, schemas, Faults()) for stream in streams]
+    scope = Scope([s.name for s in streams], found, [s.time for s in streams])
+    one_stream = OneStream(scope, statement.functions)
+    parts = conjuncts(parse_condition(statement.condition))
+    columns = computed_columns(parts, one_stream, len(streams))
+    return {stream.name: mine for stream, mine in zip(streams, columns, strict=True)}
 
 
 def bind(
@@ -86,6 +118,7 @@ def bind(
     faults: Faults,
     *,
     time_unit: TimeUnit,
+    computed: Mapping[str, pa.Schema] | None = None,
 ) -> BoundQuery | None:
     """The bound query; meaningless, and maybe None, once a fault is recorded."""
     if not _check_streams([stream.name for stream in statement.streams], faults):
@@ -93,24 +126,31 @@ def bind(
     if time_unit not in NANOSECONDS_PER:
         faults.query.append(f"`time_unit` must be one of s, ms, us, ns, got {time_unit!r}")
         time_unit = "ms"
-    faults.query.extend(
-        f"stream `{stream.name}` has no window; write for example window='5 seconds'"
-        for stream in statement.streams
-        if stream.window is None
-    )
     found = [_schema(stream, schemas, faults) for stream in statement.streams]
     unit = _unit(statement.streams, found, time_unit, faults)
     streams = [
         _stream(stream, schema, unit, faults)
         for stream, schema in zip(statement.streams, found, strict=True)
     ]
-    classes, residual, outputs = _lower(statement, found, faults)
+    n_faults = len(faults.query)
+    parts, outputs = _lower(statement, found, computed, faults)
+    known = [stream for stream in streams if stream is not None]
+    if len(known) == len(streams):
+        bounds = TimeBounds([_time_of(s, at) for at, s in enumerate(known)], unit, time_unit)
+        if len(faults.query) == n_faults:
+            known = _with_windows(statement, known, bounds, parts, faults)
+        windows = [stream.window for stream in known]
+        # Equalities stay, because tuples are found by them.
+        parts = [p for p in parts if _is_equality(p) or not is_implied(bounds.of(p), windows)]
+    classes, residual = _split(parts, faults)
     quality = None
     if statement.quality is not None:
-        windows = [_window(stream) for stream in statement.streams]
-        quality = bind_quality(statement.quality, windows, unit, faults.target)
+        lengths = [stream.window * NANOSECONDS_PER[unit] for stream in known]
+        quality = bind_quality(statement.quality, lengths, unit, faults.target)
+    if computed is not None:
+        known = [replace(s, computed=computed.get(s.name, s.computed)) for s in known]
     return BoundQuery(
-        streams=tuple(stream for stream in streams if stream is not None),
+        streams=tuple(known),
         unit=unit,
         classes=classes,
         residual=residual,
@@ -119,6 +159,7 @@ def bind(
         quality=quality,
         count_name=outputs.count_name,
         time_unit=time_unit,
+        spark_select=outputs.texts,
     )
 
 
@@ -138,28 +179,78 @@ def _check_streams(names: Sequence[str], faults: Faults) -> bool:
 
 
 def _lower(
-    statement: Statement, schemas: Sequence[pa.Schema | None], faults: Faults
-) -> tuple[tuple[EqualityClass, ...], tuple[Conjunct, ...], Outputs]:
-    scope = Scope([stream.name for stream in statement.streams], schemas)
-    lowering = Lowering(scope, statement.functions)
+    statement: Statement,
+    schemas: Sequence[pa.Schema | None],
+    computed: Mapping[str, pa.Schema] | None,
+    faults: Faults,
+) -> tuple[list[Expression], Outputs]:
+    """The parts of the condition and the outputs."""
+    streams = statement.streams
+    scope = Scope([s.name for s in streams], schemas, [s.time for s in streams])
+    by_spark = None if computed is None else [computed[s.name] for s in streams]
+    lowering = Lowering(scope, statement.functions, by_spark)
     parts: list[Expression] = []
     outputs = Outputs()
     try:
         if statement.condition is not None:
-            parts = lowering.condition(parse_condition(statement.condition))
+            parts = without_and(lowering.condition(parse_condition(statement.condition)))
     except InvalidQuery as error:
         faults.query.extend(error.faults)
     try:
-        outputs = lower_outputs(statement.select, lowering)
+        outputs = lower_outputs(statement.select, lowering, on_spark=computed is not None)
     except InvalidQuery as error:
         faults.query.extend(error.faults)
     faults.query.extend(lowering.faults)
+    return parts, outputs
+
+
+def _split(
+    parts: Sequence[Expression], faults: Faults
+) -> tuple[tuple[EqualityClass, ...], tuple[Conjunct, ...]]:
     try:
-        classes, residual = split(parts)
+        return split(parts)
     except Mismatch as mismatch:
         faults.query.append(f"in the condition: {mismatch}")
-        return (), (), outputs
-    return classes, residual, outputs
+        return (), ()
+
+
+def _is_equality(part: Expression) -> bool:
+    return isinstance(part, Call) and part.function == "eq"
+
+
+def _time_of(stream: BoundStream, at: int) -> Column:
+    return Column(at, stream.time, stream.schema.field(stream.time).type)
+
+
+def _with_windows(
+    statement: Statement,
+    streams: Sequence[BoundStream],
+    time_bounds: TimeBounds,
+    parts: Sequence[Expression],
+    faults: Faults,
+) -> list[BoundStream]:
+    """The streams with the windows that follow from the condition, where none are given."""
+    bounds = [bound for part in parts for bound in time_bounds.of(part)]
+    derived = time_bounds.windows(bounds)
+    found = []
+    for s, (given, stream) in enumerate(zip(statement.streams, streams, strict=True)):
+        window = stream.window if given.window is not None else derived[s]
+        if window is None:
+            here = f"{stream.name}.{stream.time}"
+            later = [streams[other] for other in time_bounds.unbounded(bounds, s)]
+            others = [f"{each.name}.{each.time}" for each in later]
+            faults.query.append(
+                f"stream `{stream.name}` has no window; write `{stream.name} [5 SEC]` or "
+                f"window='5 seconds', or say in the condition how long after `{here}` the time "
+                f"{listed(others, last=' and ')} may be, as in `{others[0]} <= {here} + ...`"
+            )
+        elif given.window is None and window > MAX_TIME:
+            faults.query.append(
+                f"stream `{stream.name}` has no window, and the one that follows from the "
+                "condition is too long to count; write a shorter one"
+            )
+        found.append(replace(stream, window=window or 0))
+    return found
 
 
 def _schema(stream: Stream, schemas: Mapping[str, pa.Schema], faults: Faults) -> pa.Schema | None:
@@ -207,7 +298,7 @@ def _stream(
     arrival = None
     if stream.arrival is not None:
         arrival = _time_column(stream, "arrival", stream.arrival, schema, faults)
-    window = in_unit(_window(stream), unit)
+    window = in_unit(nanoseconds(stream.window or 0, name="window"), unit)
     if window > MAX_TIME:
         faults.query.append(
             f"`window` of stream `{stream.name}` is too long to count in {unit}, got "
@@ -223,11 +314,6 @@ def _stream(
         window=window,
         source=stream.source or stream.name,
     )
-
-
-def _window(stream: Stream) -> int:
-    """Length of a stream's window in nanoseconds; 0, with a fault recorded, if it has none."""
-    return 0 if stream.window is None else nanoseconds(stream.window, name="window")
 
 
 def _time_column(

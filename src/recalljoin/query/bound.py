@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.types as pt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.expressions import Expression
@@ -22,6 +21,7 @@ class BoundStream:
 
     name: str
     schema: pa.Schema
+    """Columns of its own."""
     time: str
     """Column with the event time: an integer or a timestamp."""
     arrival: str | None
@@ -30,6 +30,13 @@ class BoundStream:
     """Size of the window in the query's unit."""
     source: str = ""
     """Name of the table it comes from; differs from ``name`` when the query gives an alias."""
+    computed: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    """Columns that Spark adds for the condition; ``SELECT *`` does not show them."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Its own columns and those that Spark adds."""
+        return pa.schema([*self.schema, *self.computed]) if len(self.computed) else self.schema
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,8 @@ class BoundQuery:
     classes: tuple[EqualityClass, ...]
     residual: tuple[Conjunct, ...]
     select: tuple[OutputColumn, ...] | None
-    """Columns of the result; None for ``*``, one struct per stream, and when only counting."""
+    """Columns of the result; None for ``*``, one struct per stream, and when only counting. For
+    Spark, the columns that ``spark_select`` reads."""
     counts_only: bool
     """Whether the query is ``SELECT count(*)``."""
     quality: BoundQuality | None
@@ -102,6 +110,9 @@ class BoundQuery:
     time_unit: TimeUnit = "ms"
     """What integer columns of event time and arrival count in. As coarse as ``unit`` or coarser,
     if any column of event time is an integer."""
+    spark_select: tuple[tuple[str, str], ...] | None = None
+    """The outputs that Spark computes over one struct per stream: names and SQL. None without
+    Spark, for ``*`` and when only counting."""
 
     def time_text(self, stream: BoundStream) -> str:
         """A stream's column of event time, as what tells one query's state from another's.

@@ -1,31 +1,31 @@
 """Evaluation of typed expressions, a whole array at a time.
 
 SQL's three-valued logic throughout: a null operand gives null, except that ``false AND null`` is
-false, ``true OR null`` is true, and ``IS NULL``, ``COALESCE``, ``LEAST``, ``GREATEST``, ``IF`` and
-``CASE`` look at nulls themselves. No arithmetic raises: overflow, division by zero and impossible
-conversions give null.
+false, ``true OR null`` is true, and ``IS NULL``, ``IS TRUE``, ``LEAST`` and ``GREATEST`` look at
+nulls themselves. Where Spark would raise, because of an overflow or a division by zero, a value
+is *impossible*, and so is everything computed from it; but ``false AND impossible`` is false and
+``true OR impossible`` is true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
-from recalljoin.query.expressions import Call, Column, Expression, Literal
-from recalljoin.query.kernels import KERNELS, Value, call_user_function
-from recalljoin.query.kernels.arrays import as_array, is_scalar
+from recalljoin.query.expressions import Column, Expression, Literal
+from recalljoin.query.kernels import KERNELS, Computed, call_user_function
+from recalljoin.query.kernels.arrays import as_array, is_scalar, null_where
 
 ColumnSource = Callable[[int, str], Any]
 """From a stream's index and a column's name to that column's values."""
 
-_LOOKS_AT_NULLS = frozenset({"and", "or", "is_null", "coalesce", "least", "greatest", "if", "cast"})
-
 
 def evaluate(expression: Expression, column: ColumnSource, length: int) -> pa.Array:
-    """Values of ``expression`` on ``length`` rows.
+    """Values of ``expression`` on ``length`` rows, null where they are impossible.
 
     Parameters
     ----------
@@ -43,12 +43,19 @@ def evaluate(expression: Expression, column: ColumnSource, length: int) -> pa.Ar
 
     Examples
     --------
+    >>> from recalljoin.query import Call
     >>> price = Column(0, "price", pa.int64())
     >>> dear = Call("gt", (price, Literal(10, pa.int64())), pa.bool_())
     >>> evaluate(dear, lambda stream, name: pa.array([5, 20, None]), 3).to_pylist()
     [False, True, None]
     """
-    return as_array(_Evaluation(column, length).value(expression), length)
+    return compute(expression, column, length).values
+
+
+def compute(expression: Expression, column: ColumnSource, length: int) -> Computed:
+    """The same as :func:`evaluate`, and on which rows the value is impossible."""
+    values, impossible = _Evaluation(column, length).value(expression)
+    return Computed(as_array(values, length), impossible)
 
 
 class _Evaluation:
@@ -59,16 +66,28 @@ class _Evaluation:
         self._length = length
         self._fetched: dict[tuple[int, str], pa.Array] = {}
 
-    def value(self, expression: Expression) -> Value:
+    def value(self, expression: Expression) -> Computed:
         if isinstance(expression, Literal):
-            return pa.scalar(expression.value, expression.type)
+            return Computed(pa.scalar(expression.value, expression.type))
         if isinstance(expression, Column):
-            return self._fetch(expression)
+            return Computed(self._fetch(expression))
         args = [self.value(arg) for arg in expression.args]
-        if args and all(is_scalar(arg) for arg in args):
-            # Constant: computed for one row, which then stands for all.
-            return _apply(expression, [as_array(args[0], 1), *args[1:]], 1)[0]
-        return _apply(expression, args, self._length)
+        values = [arg.values for arg in args]
+        if values and all(is_scalar(value) for value in values):
+            values[0] = as_array(values[0], self._length)
+        if expression.user is not None:
+            result = call_user_function(expression, values, self._length)
+        else:
+            result = KERNELS[expression.function](expression, values)
+        masks = [arg.impossible for arg in args if arg.impossible is not None]
+        if not masks:
+            return result
+        impossible = reduce(np.logical_or, masks)
+        if expression.function in ("and", "or"):
+            return Computed(result.values, impossible & np.asarray(result.values.is_null()))
+        if result.impossible is not None:
+            impossible = impossible | result.impossible
+        return Computed(null_where(pa.array(impossible), result.values), impossible)
 
     def _fetch(self, column: Column) -> pa.Array:
         key = (column.stream, column.name)
@@ -78,12 +97,3 @@ class _Evaluation:
                 values = values.combine_chunks()
             self._fetched[key] = values
         return self._fetched[key]
-
-
-def _apply(call: Call, args: list[Value], length: int) -> Any:
-    if call.user is not None:
-        return call_user_function(call, args, length)
-    if call.function not in _LOOKS_AT_NULLS and any(pt.is_null(arg.type) for arg in args):
-        # Arrow has few kernels for columns that hold nothing but nulls.
-        return pa.nulls(length, call.type)
-    return KERNELS[call.function](call, args)

@@ -3,23 +3,19 @@
 Three kinds of nodes, all frozen. Conversions are explicit: the arguments of a comparison or of
 arithmetic already have one common type, with ``cast`` calls where the user's columns had another.
 So whoever walks the tree, to evaluate or to compile it, meets few types: ``bool``, ``int64``,
-``uint64``, ``double``, decimals, ``string``, ``binary``, ``date32``, timestamps, durations,
+``float``, ``double``, decimals, ``string``, ``binary``, ``date32``, timestamps, durations,
 ``time64[ns]`` and ``null``. Only a bare :class:`Column` keeps the type it has in its schema.
 
 Functions by name (``...`` marks any number of arguments):
 
 ================================================  =================================================
-``add subtract multiply divide modulo negate``    arithmetic; ``divide`` is floating point
+``add subtract multiply divide modulo negate``    arithmetic
 ``eq ne lt le gt ge``                             comparison
-``and ... or ... not is_null``                    logic, three-valued; two or more conditions
+``and ... or ... not is_null is_true``            logic, three-valued; two or more conditions
 ``in x literal ...``                              membership in a list of literals
-``like x pattern``                                a literal pattern, in which a backslash escapes
-``abs sqrt power round floor ceil exp ln sign``   numbers; ``round x digits``
-``least ... greatest ... coalesce ... if c a b``  choice
-``lower upper length concat ...``                 text
-``substring x start [length]``                    text; the first character is 1, the last -1
-``trim x characters side``                        text; literals, side is both, leading or trailing
-``cast x``                                        to the call's own type; null where impossible
+``abs round floor ceil least ... greatest ...``   numbers; ``round x digits``
+``sqrt power exp ln log10 sin atan2 ...``         numbers in double precision
+``cast x``                                        to the call's own type, which holds every value
 ``field x name``                                  a field of a struct
 ``user:NAME ...``                                 a registered function, see :attr:`Call.user`
 ================================================  =================================================
@@ -27,7 +23,7 @@ Functions by name (``...`` marks any number of arguments):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +61,6 @@ class Literal:
 
     value: Any
     type: pa.DataType
-    written: bool = field(default=False, compare=False, repr=False)
-    """Whether it stands in the query as it is: such a constant adapts to its neighbours' types."""
 
     @property
     def streams(self) -> frozenset[int]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from recalljoin.errors import InvalidQuery
 from recalljoin.query.arrow_types import canonical
-from recalljoin.query.names import BUILT_IN_NAMES
+from recalljoin.query.names import TAKEN_NAMES
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 Nulls = OneOf["propagate", "pass"]
@@ -201,7 +201,7 @@ class Functions(Mapping[str, UserFunction]):
                 f"a function cannot be called {name!r}: names are letters, digits and "
                 "underscores; register it with name='...'"
             ]
-        if name.lower() in BUILT_IN_NAMES:
+        if name.lower() in TAKEN_NAMES:
             return [f"function `{name}` is built in; register yours under another name"]
         if name.lower() in self._by_name:
             return [f"function `{name}` is already registered; give the second another name"]

@@ -106,7 +106,7 @@ def _tokens(source: Source) -> list[Token]:
 
 
 def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = None) -> exp.Expr:
-    parser = Dialect.get_or_raise(None).parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = Dialect.get_or_raise("spark").parser(error_level=ErrorLevel.IMMEDIATE)
     plain = with_plain_functions(tokens)
     try:
         trees = (

@@ -7,36 +7,25 @@ that contains it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
 from recalljoin.query import rules
 from recalljoin.query.arrow_types import BOOL, NULL, STRING
-from recalljoin.query.coercion import Mismatch, is_written
-from recalljoin.query.constants import (
-    Unreadable,
-    cast_target,
-    interval_literal,
-    number_literal,
-    time_literal,
-)
+from recalljoin.query.constants import Unreadable, interval_literal, number_literal
 from recalljoin.query.expressions import Expression, Literal
-from recalljoin.query.names import AGGREGATES, BUILT_INS, arity_text
+from recalljoin.query.names import AGGREGATES, BUILT_INS, CHANGING, GENERATORS, arity_text
+from recalljoin.query.one_stream import OneStream, computed_column, function_name, names_in
+from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import UnknownName
 from recalljoin.query.spelling import did_you_mean, shortened
-from recalljoin.query.trees import (
-    conjuncts,
-    flattened,
-    names_of,
-    present,
-    text_of,
-    with_backslashes,
-)
+from recalljoin.query.trees import conjuncts, flattened, names_of, present, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from recalljoin.query.functions import Functions
     from recalljoin.query.scope import Scope
@@ -55,12 +44,19 @@ _BINARY: Final[dict[type[exp.Expr], str]] = {
     exp.LTE: "le",
     exp.GT: "gt",
     exp.GTE: "ge",
-    exp.DPipe: "concat",
 }
 _SUBQUERIES: Final = (exp.Query, exp.Subquery, exp.Exists)
-_SUPPORTED: Final = (
-    "supported are arithmetic, comparison, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, CAST "
-    "and functions"
+_KNOWN: Final = (
+    "comparison, AND, OR, NOT, BETWEEN, IN, IS NULL, arithmetic, mathematical functions and "
+    "functions of your own"
+)
+_OF_SEVERAL: Final = (
+    f"over several streams there are {_KNOWN}; let each part of it read one stream, or register a "
+    "function with `Functions.register`"
+)
+_NEEDS_SPARK: Final = (
+    f"only Spark can compute it, in `rj.join`; here there are {_KNOWN}, so add it to the input as "
+    "a column"
 )
 
 
@@ -73,12 +69,21 @@ class Lowering:
         What names mean.
     functions
         The user's own functions.
+    computed
+        For each stream the columns that Spark computes for the condition; None without Spark.
     """
 
-    def __init__(self, scope: Scope, functions: Functions) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        functions: Functions,
+        computed: Sequence[pa.Schema] | None = None,
+    ) -> None:
         self.scope = scope
         self.functions = functions
         self.faults: list[str] = []
+        self.one_stream = OneStream(scope, functions)
+        self._computed = computed
         self._place = ""
 
     def condition(self, tree: exp.Expr) -> list[Expression]:
@@ -89,6 +94,14 @@ class Lowering:
             if with_type is not None:
                 found.append(self._checked(part, rules.condition, with_type))
         return [part for part in found if part is not None]
+
+    def check(self, tree: exp.Expr, *, output: bool = False) -> None:
+        """Record the faults of a condition or an output that show before columns are known."""
+        self._place = shortened(text_of(tree))
+        if any(isinstance(part, _SUBQUERIES) for part in tree.walk()):
+            self._fault("subqueries are not supported; join the stream instead")
+        else:
+            self._refused_for(tree, output=output)
 
     def expression(self, tree: exp.Expr) -> Lowered:
         """One expression; None if it is faulty or its type cannot be known."""
@@ -104,6 +117,10 @@ class Lowering:
         return lowered
 
     def _lower(self, node: exp.Expr) -> Lowered:
+        if self._computed is not None:
+            stream = self.one_stream.stream_of(node)
+            if stream is not None:
+                return computed_column(stream, node, self._computed[stream])
         function = _BINARY.get(type(node))
         if function is not None:
             if not self._only(node, "this", "expression", "safe", "typed"):
@@ -135,14 +152,45 @@ class Lowering:
             return self._fault(f"{where}{mismatch}")
 
     def _only(self, node: exp.Expr, *known: str) -> bool:
-        """Refuse parts that would otherwise be overlooked, such as a NOT inside a LIKE."""
+        """Refuse parts that would otherwise be overlooked, such as a SYMMETRIC in a BETWEEN."""
         if set(present(node)) <= set(known):
             return True
         self._unsupported(node)
         return False
 
     def _unsupported(self, node: exp.Expr) -> Lowered:
-        return self._fault(f"`{shortened(text_of(node))}` is not supported; {_SUPPORTED}")
+        """Refuse what is not known here, or rather what makes a part of it faulty anyway."""
+        if not self._refused_for(node):
+            alone = self._computed is None and not self.one_stream.reads_several(node)
+            meant = None
+            if isinstance(node, exp.Anonymous):
+                meant = did_you_mean(node.name, [*self.functions, *BUILT_INS])
+            hint = f"; or did you mean `{meant}`?" if meant else ""
+            reason = _NEEDS_SPARK if alone else _OF_SEVERAL
+            self._fault(f"`{shortened(text_of(node))}`: {reason}{hint}")
+        return None
+
+    def _refused_for(self, node: exp.Expr, *, output: bool = False) -> bool:
+        """Whether the name of a function, or of a column, is reason enough to refuse ``node``."""
+        before = len(self.faults)
+        for name in names_in(node):
+            self._column(name)
+        for part in node.walk():
+            called = function_name(part)
+            if called is None or called in self.functions:
+                continue
+            if called in AGGREGATES:
+                self._fault(
+                    f"`{called}` is an aggregate; the only one is SELECT count(*), on its own"
+                )
+            elif called in CHANGING and not output:
+                self._fault(
+                    f"`{called}` may give another value each time, and a condition may be checked "
+                    "at any time; add what it gives to the stream as a column"
+                )
+            elif called in GENERATORS and not output:
+                self._fault(f"`{called}` makes several rows of one; apply it to the stream before")
+        return len(self.faults) > before
 
     def _fault(self, message: str) -> Lowered:
         """Record a fault; returns what a faulty part lowers to."""
@@ -162,7 +210,7 @@ class Lowering:
 
     def _literal(self, node: exp.Literal) -> Lowered:
         if node.is_string:
-            return Literal(node.this, STRING, written=True)
+            return Literal(node.this, STRING)
         return self._read(number_literal, node.this)
 
     def _boolean(self, node: exp.Boolean) -> Lowered:
@@ -189,11 +237,7 @@ class Lowering:
         return self._lower(node.this)
 
     def _negate(self, node: exp.Neg) -> Lowered:
-        operand = self._lower(node.this)
-        negated = self._apply("negate", node, [operand])
-        if operand is not None and is_written(operand) and isinstance(negated, Literal):
-            return replace(negated, written=True)
-        return negated
+        return self._call("negate", node, [node.this])
 
     def _not(self, node: exp.Not) -> Lowered:
         return self._apply("not", node, [self._truth(node.this)])
@@ -234,83 +278,16 @@ class Lowering:
             return self._unsupported(node)
         if not node.expression.this:
             tested = self._apply("not", node, [tested])
-        return self._apply("coalesce", node, [tested, Literal(False, BOOL)])
+        return self._apply("is_true", node, [tested])
 
     def _same(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Lowered:
         one, other = self._lower(node.this), self._lower(node.expression)
         nulls = [self._apply("is_null", node, [each]) for each in (one, other)]
-        equal = self._apply("eq", node, [one, other])
-        equal = self._apply("coalesce", node, [equal, Literal(False, BOOL)])
+        equal = self._apply("is_true", node, [self._apply("eq", node, [one, other])])
         same = self._apply("or", node, [self._apply("and", node, nulls), equal])
         return same if isinstance(node, exp.NullSafeEQ) else self._apply("not", node, [same])
 
-    def _like(self, node: exp.Like | exp.ILike, escape: str = "\\") -> Lowered:
-        if not self._only(node, "this", "expression", "negate"):
-            return None
-        value, pattern = self._lower(node.this), self._lower(node.expression)
-        if value is None or pattern is None:
-            return None
-        if not isinstance(pattern, Literal):
-            return self._fault("the pattern of LIKE must be a constant, such as 'a%'")
-        if isinstance(pattern.value, str):
-            pattern = Literal(with_backslashes(pattern.value, escape), pattern.type)
-        args: list[Lowered] = [value, pattern]
-        if isinstance(node, exp.ILike):
-            args = [self._apply("lower", node, [arg]) for arg in args]
-        like = self._apply("like", node, args)
-        return self._apply("not", node, [like]) if node.args.get("negate") else like
-
-    def _escape(self, node: exp.Escape) -> Lowered:
-        mark = node.expression
-        if not isinstance(node.this, exp.Like | exp.ILike):
-            return self._unsupported(node)
-        if not (isinstance(mark, exp.Literal) and mark.is_string and len(mark.this) == 1):
-            return self._fault("ESCAPE takes one character, such as '!'")
-        return self._like(node.this, mark.this)
-
-    def _if(self, node: exp.If) -> Lowered:
-        otherwise = node.args.get("false") or exp.Null()
-        test = self._truth(node.this)
-        return self._apply("if", node, [test, *map(self._lower, (node.args["true"], otherwise))])
-
-    def _case(self, node: exp.Case) -> Lowered:
-        result = self._lower(node.args.get("default") or exp.Null())
-        for branch in reversed(node.args["ifs"]):
-            test = exp.EQ(this=node.this, expression=branch.this) if node.this else branch.this
-            then = self._lower(branch.args["true"])
-            result = self._apply("if", node, [self._truth(test), then, result])
-        return result
-
-    def _cast(self, node: exp.Cast) -> Lowered:
-        if not self._only(node, "this", "to", "safe"):
-            return None
-        written = node.this
-        if isinstance(written, exp.Literal) and written.is_string:
-            try:
-                read = time_literal(written.this, node.to)
-            except Unreadable as problem:
-                return self._fault(str(problem))
-            if read is not None:
-                return read
-        value = self._lower(written)
-        try:
-            target = cast_target(node.to, value.type if value is not None else NULL)
-        except Unreadable as problem:
-            return self._fault(str(problem))
-        return None if value is None else self._checked(node, rules.cast, value, target)
-
     # Functions ----------------------------------------------------------------------------------
-
-    def _substring(self, node: exp.Substring) -> Lowered:
-        return self._built_in("substring", node, [node.args[name] for name in present(node)])
-
-    def _trim(self, node: exp.Trim) -> Lowered:
-        if not self._only(node, "this", "expression", "position"):
-            return None
-        side = str(node.args.get("position") or "both").lower()
-        function = {"leading": "ltrim", "trailing": "rtrim"}.get(side, "trim")
-        operands = [node.this, *([node.expression] if node.expression else [])]
-        return self._call(function, node, operands)
 
     def _function(self, node: exp.Anonymous) -> Lowered:
         name, operands = node.name, node.expressions
@@ -318,17 +295,7 @@ class Lowering:
             return self._user_function(name, node, operands)
         if name.lower() in BUILT_INS:
             return self._built_in(name, node, operands)
-        if name.lower() in AGGREGATES:
-            return self._fault(
-                f"`{name}` is an aggregate; the only one is SELECT count(*), on its own"
-            )
-        for operand in operands:
-            self._lower(operand)
-        meant = did_you_mean(name, [*self.functions, *BUILT_INS])
-        hint = f"did you mean `{meant}`? " if meant else ""
-        return self._fault(
-            f"unknown function `{name}`; {hint}your own are made known with `Functions.register`"
-        )
+        return self._unsupported(node)
 
     def _built_in(self, name: str, node: exp.Expr, operands: Sequence[exp.Expr]) -> Lowered:
         built_in = BUILT_INS[name.lower()]
@@ -369,14 +336,5 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Lowering, Any], Lowered]]] = {
     exp.Is: Lowering._is,
     exp.NullSafeEQ: Lowering._same,
     exp.NullSafeNEQ: Lowering._same,
-    exp.Like: Lowering._like,
-    exp.ILike: Lowering._like,
-    exp.Escape: Lowering._escape,
-    exp.If: Lowering._if,
-    exp.Case: Lowering._case,
-    exp.Cast: Lowering._cast,
-    exp.TryCast: Lowering._cast,
-    exp.Substring: Lowering._substring,
-    exp.Trim: Lowering._trim,
     exp.Anonymous: Lowering._function,
 }

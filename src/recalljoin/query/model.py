@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query.binding import Faults, bind, check
+from recalljoin.query.binding import Faults, bind, check, columns_for_spark
 from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
 from recalljoin.query.functions import Functions
 
@@ -36,7 +36,8 @@ class Stream:
     window
         Size of its sliding window: text such as ``"5 seconds"``, whole milliseconds, or a
         timedelta. A tuple joins with tuples of other streams that are at most this much younger.
-        With 0 only tuples of equal time join. A query is refused when a stream has no window.
+        With 0 only tuples of equal time join. None: as long as the condition says, by comparisons
+        of event times.
     arrival
         Column that says when a tuple arrived, to replay recorded data; None for live data.
     source
@@ -72,11 +73,11 @@ class Stream:
             for role, value in given.items()
             if not isinstance(value, str) or not value
         ]
-        if self.window is not None:
-            try:
+        try:
+            if self.window is not None:
                 nanoseconds(self.window, name="window")
-            except InvalidQuery as error:
-                faults.extend(f"stream `{self.name}`: {fault}" for fault in error.faults)
+        except InvalidQuery as error:
+            faults.extend(f"stream `{self.name}`: {fault}" for fault in error.faults)
         if faults:
             raise InvalidQuery(faults)
 
@@ -141,7 +142,23 @@ class Query:
         check(self, faults)
         faults.refuse()
 
-    def bind(self, schemas: Mapping[str, pa.Schema], *, time_unit: TimeUnit = "ms") -> BoundQuery:
+    def spark_columns(self, schemas: Mapping[str, pa.Schema]) -> dict[str, dict[str, str]]:
+        """What Spark must compute for the condition: for each stream SQL, by name of a column.
+
+        Parameters
+        ----------
+        schemas
+            By name of the stream, or of its source.
+        """
+        return columns_for_spark(self, schemas)
+
+    def bind(
+        self,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        time_unit: TimeUnit = "ms",
+        computed: Mapping[str, pa.Schema] | None = None,
+    ) -> BoundQuery:
         """Resolve names and types against the columns the streams have.
 
         Parameters
@@ -151,6 +168,9 @@ class Query:
         time_unit
             What integer time columns count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. The query
             counts in the finest unit among its time columns.
+        computed
+            Where Spark runs the query: for each stream the columns it adds, those of
+            :meth:`spark_columns`. None: the engine computes everything itself.
 
         Raises
         ------
@@ -159,7 +179,7 @@ class Query:
             target is at fault.
         """
         faults = Faults()
-        bound = bind(self, schemas, faults, time_unit=time_unit)
+        bound = bind(self, schemas, faults, time_unit=time_unit, computed=computed)
         faults.refuse()
         assert bound is not None
         return bound

@@ -1,4 +1,7 @@
-"""The built-in functions by the names queries may call them, with how many arguments they take."""
+"""The functions a condition may call over several streams, and names with a meaning of their own.
+
+Spark's other functions are not listed anywhere: what concerns one stream alone is left to Spark.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,32 @@ class BuiltIn(NamedTuple):
     """A built-in function as the text of a query calls it."""
 
     function: str
-    """Name in the typed tree, or of the rule that takes it apart."""
+    """Name in the typed tree."""
     fewest: int
     most: int | None
 
 
+_FLOATING: Final = (
+    "acos", "asin", "atan", "cbrt", "cos", "cosh", "degrees", "exp", "expm1", "ln", "log10",
+    "log1p", "log2", "radians", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+"""Of one number, computed in double precision."""
+
 BUILT_INS: Final[dict[str, BuiltIn]] = {
+    **{name: BuiltIn(name, 1, 1) for name in _FLOATING},
+    **{name: BuiltIn(name, 2, 2) for name in ("atan2", "hypot", "power")},
     "abs": BuiltIn("abs", 1, 1),
     "ceil": BuiltIn("ceil", 1, 1),
     "ceiling": BuiltIn("ceil", 1, 1),
-    "char_length": BuiltIn("length", 1, 1),
-    "character_length": BuiltIn("length", 1, 1),
-    "coalesce": BuiltIn("coalesce", 1, None),
-    "concat": BuiltIn("concat", 1, None),
-    "exp": BuiltIn("exp", 1, 1),
     "floor": BuiltIn("floor", 1, 1),
     "greatest": BuiltIn("greatest", 2, None),
-    "ifnull": BuiltIn("coalesce", 2, 2),
     "least": BuiltIn("least", 2, None),
-    "len": BuiltIn("length", 1, 1),
-    "length": BuiltIn("length", 1, 1),
-    "ln": BuiltIn("ln", 1, 1),
-    "lower": BuiltIn("lower", 1, 1),
-    "lcase": BuiltIn("lower", 1, 1),
-    "ltrim": BuiltIn("ltrim", 1, 1),
+    "log": BuiltIn("log", 1, 2),
     "mod": BuiltIn("modulo", 2, 2),
-    "nullif": BuiltIn("nullif", 2, 2),
-    "nvl": BuiltIn("coalesce", 2, 2),
     "pow": BuiltIn("power", 2, 2),
-    "power": BuiltIn("power", 2, 2),
     "round": BuiltIn("round", 1, 2),
-    "rtrim": BuiltIn("rtrim", 1, 1),
-    "sign": BuiltIn("sign", 1, 1),
     "signum": BuiltIn("sign", 1, 1),
-    "sqrt": BuiltIn("sqrt", 1, 1),
-    "substr": BuiltIn("substring", 2, 3),
-    "substring": BuiltIn("substring", 2, 3),
-    "trim": BuiltIn("trim", 1, 1),
-    "ucase": BuiltIn("upper", 1, 1),
-    "upper": BuiltIn("upper", 1, 1),
 }
-
-KEYWORD_FUNCTIONS: Final = frozenset({"case", "cast", "count", "if", "try_cast"})
-"""Names the grammar itself understands."""
 
 # fmt: off
 AGGREGATES: Final = frozenset({
@@ -60,10 +46,25 @@ AGGREGATES: Final = frozenset({
     "min", "min_by", "mode", "percentile", "stddev", "stddev_pop", "stddev_samp", "string_agg",
     "sum", "var_pop", "var_samp", "variance",
 })
-# fmt: on
-"""Names refused with a word about ``count(*)`` instead of "unknown function"."""
+"""Names refused with a word about ``count(*)``."""
 
-BUILT_IN_NAMES: Final = frozenset(BUILT_INS) | KEYWORD_FUNCTIONS
+CHANGING: Final = frozenset({
+    "current_date", "current_time", "current_timestamp", "curdate", "input_file_name", "localtime",
+    "localtimestamp", "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr",
+    "shuffle", "spark_partition_id", "uniform", "uuid",
+})
+"""Functions of Spark whose value depends on more than their arguments."""
+
+GENERATORS: Final = frozenset({
+    "explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode",
+    "posexplode_outer", "stack", "variant_explode",
+})
+"""Functions of Spark that make several rows of one."""
+# fmt: on
+
+_KEYWORDS: Final = frozenset({"case", "cast", "count", "if", "try_cast"})
+
+TAKEN_NAMES: Final = frozenset(BUILT_INS) | _KEYWORDS
 """Names a user's own function cannot take."""
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
 from recalljoin.query.bound import OutputColumn
 from recalljoin.query.expressions import Column
 from recalljoin.query.grammar import parse_outputs
+from recalljoin.query.one_stream import function_name
 from recalljoin.query.scope import Name, UnknownName
 from recalljoin.query.spelling import shortened
 from recalljoin.query.trees import names_of, present, sql_of, text_of
@@ -26,20 +27,50 @@ class Outputs:
     """None for ``*`` and for a count."""
     counts_only: bool = False
     count_name: str = "count"
+    texts: tuple[tuple[str, str], ...] | None = None
+    """For Spark: names and SQL of the outputs, over one struct per stream."""
 
 
-def lower_outputs(select: str, lowering: Lowering) -> Outputs:
+def check_outputs(select: str, lowering: Lowering) -> None:
+    """Record the faults of outputs that show before columns are known."""
+    trees, special = _read(select, lowering)
+    if special is None:
+        for tree in trees:
+            if not _is_all_of(tree):
+                lowering.check(_unaliased(tree), output=True)
+            elif len(tree.parts) == 2:
+                _stream_of(tree, lowering)
+
+
+def lower_outputs(select: str, lowering: Lowering, *, on_spark: bool) -> Outputs:
     """Resolve a list of outputs; faults go to ``lowering``.
+
+    Parameters
+    ----------
+    select
+        What the query selects.
+    lowering
+        What resolves and types expressions.
+    on_spark
+        Whether Spark computes the outputs, from columns of the streams.
 
     Raises
     ------
     InvalidQuery
         When it does not follow the grammar.
     """
+    trees, special = _read(select, lowering)
+    if special is not None:
+        return special
+    return _for_spark(trees, lowering) if on_spark else Outputs(_columns(trees, lowering))
+
+
+def _read(select: str, lowering: Lowering) -> tuple[list[exp.Expr], Outputs | None]:
+    """The outputs one by one; or what they are if they are no list, or have a fault."""
     faults = lowering.faults
     if not select.strip():
         faults.append("SELECT asks for nothing; write `*`, `count(*)` or a list of columns")
-        return Outputs()
+        return [], Outputs()
     trees = parse_outputs(select)
     stars = [tree for tree in trees if isinstance(tree, exp.Star)]
     counts = [tree for tree in trees if _is_count(_unaliased(tree))]
@@ -49,14 +80,42 @@ def lower_outputs(select: str, lowering: Lowering) -> Outputs:
                 f"`{text_of(_unaliased(special))}` must stand alone in SELECT; "
                 "drop it or the other outputs"
             )
-            return Outputs()
+            return trees, Outputs()
     if stars:
         if present(stars[0]):
             faults.append(f"`{text_of(stars[0])}` is not supported; name the columns you want")
-        return Outputs()
+        return trees, Outputs()
     if counts:
-        return Outputs(counts_only=True, count_name=trees[0].alias or "count")
-    return Outputs(_columns(trees, lowering))
+        return trees, Outputs(counts_only=True, count_name=trees[0].alias or "count")
+    return trees, None
+
+
+def _for_spark(trees: list[exp.Expr], lowering: Lowering) -> Outputs:
+    one_stream, scope = lowering.one_stream, lowering.scope
+    read: dict[Column, None] = {}
+    texts: list[tuple[str, str]] = []
+    for tree in trees:
+        if _is_all_of(tree):
+            for column in _all_of(tree, lowering):
+                read[column] = None
+                texts.append((column.name, one_stream.column_text(column)))
+            continue
+        value = _unaliased(tree)
+        known_faults = len(lowering.faults)
+        lowering.check(value, output=True)
+        for part in value.walk():
+            if (name := function_name(part)) is not None and name in lowering.functions:
+                lowering.faults.append(
+                    f"in `{shortened(text_of(value))}`: Spark computes what is selected, and does "
+                    f"not know your function `{name}`; apply it to the result, as a UDF of Spark"
+                )
+        if len(lowering.faults) == known_faults and scope.is_complete:
+            read.update(dict.fromkeys(one_stream.columns(value)))
+            texts.append((_name(tree), one_stream.spark_text(value, structs=True)))
+    _refuse_duplicates([name for name, _ in texts], lowering)
+    names = scope.streams
+    columns = tuple(OutputColumn(f"{names[c.stream]}.{c.name}", c) for c in read)
+    return Outputs(columns, texts=tuple(texts))
 
 
 def _is_count(tree: exp.Expr) -> bool:
@@ -72,35 +131,42 @@ def _unaliased(tree: exp.Expr) -> exp.Expr:
     return tree.this if isinstance(tree, exp.Alias) else tree
 
 
+def _is_all_of(tree: exp.Expr) -> TypeGuard[exp.Column]:
+    return isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)
+
+
 def _columns(trees: list[exp.Expr], lowering: Lowering) -> tuple[OutputColumn, ...]:
     found: list[OutputColumn] = []
     for tree in trees:
-        if isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
-            found.extend(_all_of(tree, lowering))
+        if _is_all_of(tree):
+            found.extend(OutputColumn(c.name, c) for c in _all_of(tree, lowering))
             continue
         expression = lowering.expression(_unaliased(tree))
         if expression is not None:
             found.append(OutputColumn(_name(tree), expression))
-    _refuse_duplicates(found, lowering)
+    _refuse_duplicates([column.name for column in found], lowering)
     return tuple(found)
 
 
-def _all_of(tree: exp.Column, lowering: Lowering) -> list[OutputColumn]:
-    place = shortened(text_of(tree))
+def _all_of(tree: exp.Column, lowering: Lowering) -> list[Column]:
     if len(tree.parts) != 2:
+        place = shortened(text_of(tree))
         lowering.faults.append(f"in `{place}`: write `stream.*` for all columns of a stream")
         return []
-    qualifier = tree.args["table"]
-    try:
-        stream = lowering.scope.stream(Name(qualifier.name, bool(qualifier.args.get("quoted"))))
-    except UnknownName as unknown:
-        lowering.faults.append(f"in `{place}`: {unknown}")
+    stream = _stream_of(tree, lowering)
+    if stream is None:
         return []
     schema = lowering.scope.schemas[stream]
-    return [
-        OutputColumn(column.name, Column(stream, column.name, column.type))
-        for column in schema or ()
-    ]
+    return [Column(stream, each.name, each.type) for each in schema or ()]
+
+
+def _stream_of(tree: exp.Column, lowering: Lowering) -> int | None:
+    qualifier = tree.args["table"]
+    try:
+        return lowering.scope.stream(Name(qualifier.name, bool(qualifier.args.get("quoted"))))
+    except UnknownName as unknown:
+        lowering.faults.append(f"in `{shortened(text_of(tree))}`: {unknown}")
+        return None
 
 
 def _name(tree: exp.Expr) -> str:
@@ -110,12 +176,12 @@ def _name(tree: exp.Expr) -> str:
     return parts[-1].text if parts else sql_of(tree)
 
 
-def _refuse_duplicates(columns: list[OutputColumn], lowering: Lowering) -> None:
-    seen: dict[str, None] = {}
-    for column in columns:
-        if column.name in seen:
+def _refuse_duplicates(names: list[str], lowering: Lowering) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             lowering.faults.append(
-                f"two outputs are called `{column.name}`; give one another name with AS, "
+                f"two outputs are called `{name}`; give one another name with AS, "
                 "or select `*` for one struct per stream"
             )
-        seen[column.name] = None
+        seen.add(name)

@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from recalljoin.query.arrow_types import canonical, family, time_unit
 from recalljoin.query.durations import NANOSECONDS_PER, describe
 from recalljoin.query.expressions import Call, Column, Expression, Literal
+from recalljoin.query.one_stream import computed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +24,13 @@ _OPERATORS: Final = {
     "le": (" <= ", 4),
     "gt": (" > ", 4),
     "ge": (" >= ", 4),
-    "like": (" LIKE ", 4),
     "add": (" + ", 5),
     "subtract": (" - ", 5),
     "multiply": (" * ", 6),
     "divide": (" / ", 6),
     "modulo": (" % ", 6),
 }
+_OR: Final = 1
 _NOT: Final = 3
 _ATOM: Final = 9
 
@@ -49,6 +50,9 @@ def render(expression: Expression, streams: Sequence[str]) -> str:
 def _render(expression: Expression, streams: Sequence[str]) -> tuple[str, int]:
     """Text, and how tightly its outermost operator binds."""
     if isinstance(expression, Column):
+        computed = computed_text(expression.name)
+        if computed is not None:
+            return computed, _OR
         return f"{_name(streams[expression.stream])}.{_name(expression.name)}", _ATOM
     if isinstance(expression, Literal):
         return _literal(expression), _ATOM
@@ -110,6 +114,9 @@ def _other(call: Call, streams: Sequence[str]) -> tuple[str, int]:
         case "is_null":
             text, strength = args[0]
             return f"{text if strength > 4 else f'({text})'} IS NULL", 4
+        case "is_true":
+            text, strength = args[0]
+            return f"{text if strength > 4 else f'({text})'} IS TRUE", 4
         case "in":
             text, strength = args[0]
             left = text if strength > 4 else f"({text})"

@@ -1,39 +1,52 @@
 """Typing rules: from a function and its arguments to a typed call.
 
 Each rule checks the argument types, converts them to what the kernel works in, and says what comes
-out. A rule refuses with :class:`~recalljoin.query.coercion.Mismatch`.
+out, as Spark's ANSI mode does; only integers are always 64 bits wide. A rule refuses with
+:class:`Mismatch`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from recalljoin.query.arrow_types import (
     BOOL,
+    DATE,
+    FLOAT,
     INT,
+    MAX_DIGITS,
     NULL,
-    STRING,
     canonical,
+    common,
+    decimal,
+    digits,
     is_number,
 )
-from recalljoin.query.coercion import Mismatch, coerce, computable, fold, unify
+from recalljoin.query.constants import decimal_literal
+from recalljoin.query.durations import finest
+from recalljoin.query.evaluate import compute
 from recalljoin.query.expressions import Call, Expression, Literal
-from recalljoin.query.number_rules import NUMBER_RULES, Rule, whole_number
+from recalljoin.query.names import BUILT_INS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from recalljoin.query.functions import UserFunction
+
+Rule = Callable[[Sequence[Expression]], Expression]
+_MOST_PLACES: Final = 9
+
+
+class Mismatch(Exception):
+    """Expressions whose types do not go together; the message says why and what to write."""
 
 
 def apply(function: str, args: Sequence[Expression]) -> Expression:
     """A typed call of a built-in function; its value when all arguments are constant."""
-    result = RULES[function](args)
-    return fold(result) if isinstance(result, Call) else result
+    return _folded(_RULES[function](args))
 
 
 def apply_user(user: UserFunction, args: Sequence[Expression]) -> Expression:
@@ -41,20 +54,8 @@ def apply_user(user: UserFunction, args: Sequence[Expression]) -> Expression:
     if user.arguments is None:
         given = [computable(arg) for arg in args]
     else:
-        given = [_converted(arg, to) for arg, to in zip(args, user.arguments, strict=True)]
+        given = [_widened(arg, to) for arg, to in zip(args, user.arguments, strict=True)]
     return Call(f"user:{user.name.lower()}", tuple(given), user.returns, user)
-
-
-def cast(expression: Expression, target: pa.DataType) -> Expression:
-    """``CAST(expression AS target)``."""
-    source = computable(expression)
-    if not _castable(source.type, target):
-        message = f"{source.type} cannot be converted to {target}; CAST takes numbers, text, "
-        message += "booleans, dates and timestamps where that makes sense"
-        raise Mismatch(message)
-    converted = coerce(source, target)
-    # Its type has been chosen: a constant does not adapt any more.
-    return replace(converted, written=False) if isinstance(converted, Literal) else converted
 
 
 def condition(expression: Expression) -> Expression:
@@ -72,40 +73,99 @@ def condition(expression: Expression) -> Expression:
     return coerce(boolean, BOOL)
 
 
-def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    def among(*tests: Callable[[pa.DataType], bool]) -> bool:
-        return all(any(test(type_) for test in tests) for type_ in (source, target))
-
-    return bool(
-        pt.is_null(source)
-        or source == target
-        or among(is_number, pt.is_boolean)
-        or among(pt.is_date, pt.is_timestamp)
-        or (source == STRING and not pt.is_duration(target))
-        or (target == STRING and not (pt.is_binary(source) or pt.is_duration(source)))
-    )
+def coerce(expression: Expression, target: pa.DataType) -> Expression:
+    """``expression`` converted to ``target``, with no call where it has that type already."""
+    if expression.type == target:
+        return expression
+    if isinstance(expression, Literal) and expression.value is None:
+        return Literal(None, target)
+    return _folded(Call("cast", (expression,), target))
 
 
-def _converted(arg: Expression, target: pa.DataType) -> Expression:
+def computable(expression: Expression) -> Expression:
+    """``expression`` in the canonical type of its own.
+
+    Raises
+    ------
+    Mismatch
+        When its type, such as a list, is none that expressions compute with.
+    """
+    target = canonical(expression.type)
+    if target is None:
+        way_out = (
+            "name one of its fields, as in `stream.column.field`"
+            if pt.is_struct(expression.type)
+            else "select it, or compare another column"
+        )
+        message = f"a value of type {expression.type} cannot be computed with; {way_out}"
+        raise Mismatch(message)
+    return coerce(expression, target)
+
+
+def unify(expressions: Sequence[Expression]) -> list[Expression]:
+    """The expressions in the one type in which they can be compared or chosen from.
+
+    Raises
+    ------
+    Mismatch
+        When there is no such type.
+    """
+    plain = [computable(each) for each in expressions]
+    if any(pt.is_decimal(each.type) for each in plain):
+        plain = [_as_decimal(each) for each in plain]
+    target = NULL
+    for each in plain:
+        met = common(target, each.type)
+        if met is None:
+            raise Mismatch(_incomparable(target, each.type))
+        target = met
+    return [coerce(each, target) for each in plain]
+
+
+def _folded(expression: Expression) -> Expression:
+    """``expression``, or its value when it depends on nothing."""
+    if not isinstance(expression, Call) or expression.user is not None:
+        return expression
+    if not all(isinstance(arg, Literal) for arg in expression.args):
+        return expression
+    computed = compute(expression, _no_columns, 1)
+    if computed.n_impossible:
+        message = "its value cannot be computed, because of an overflow or a division by zero"
+        raise Mismatch(message)
+    scalar = computed.values[0]
+    value = scalar.value if pt.is_temporal(scalar.type) else scalar.as_py()
+    return Literal(value, scalar.type)
+
+
+def _no_columns(stream: int, name: str) -> Any:
+    raise AssertionError((stream, name))
+
+
+def _widened(arg: Expression, target: pa.DataType) -> Expression:
     plain = computable(arg)
     wanted = canonical(target)
-    if not (pt.is_null(plain.type) or plain.type == wanted) and not (
-        is_number(plain.type) and is_number(target)
-    ):
+    if plain.type == wanted or pt.is_null(plain.type):
+        return coerce(plain, target)
+    if not (is_number(plain.type) and is_number(target) and wanted == FLOAT):
         message = f"it takes {target}, got {plain.type}"
         raise Mismatch(message)
-    return coerce(plain, target)
+    return coerce(plain, FLOAT)
 
 
-def _text(expression: Expression) -> Expression:
-    plain = computable(expression)
-    if plain.type not in (STRING, NULL):
-        message = f"it takes text, got {plain.type}; CAST(... AS STRING) turns it into text"
-        raise Mismatch(message)
-    return coerce(plain, STRING)
+def _incomparable(one: pa.DataType, other: pa.DataType) -> str:
+    kinds = {one, other}
+    if any(map(pt.is_duration, kinds)) and any(map(is_number, kinds)):
+        way_out = "write a duration as INTERVAL '5' SECOND"
+    elif pa.bool_() in kinds:
+        way_out = "a boolean compares with TRUE and FALSE only"
+    elif all(map(is_number, kinds)):
+        way_out = f"together they need more than {MAX_DIGITS} digits, CAST one side to DOUBLE"
+    else:
+        way_out = "CAST one side to the type of the other"
+    return f"{one} and {other} do not compare; {way_out}"
 
 
-# Comparison, logic and choice -------------------------------------------------------------------
+# Comparison and logic ---------------------------------------------------------------------------
 
 
 def _comparison(function: str) -> Rule:
@@ -137,80 +197,172 @@ def _in(args: Sequence[Expression]) -> Expression:
     return tests[0] if len(tests) == 1 else Call("or", tests, BOOL)
 
 
-def _choice(function: str) -> Rule:
+def _extreme(function: str) -> Rule:
     def rule(args: Sequence[Expression]) -> Expression:
         unified = unify(args)
         type_ = unified[0].type
-        if type_ == NULL or len(unified) == 1:
-            return unified[0]
-        return Call(function, tuple(unified), type_)
+        return unified[0] if type_ == NULL else Call(function, tuple(unified), type_)
 
     return rule
 
 
-def _if(args: Sequence[Expression]) -> Expression:
-    test, then, otherwise = args
-    then, otherwise = unify([then, otherwise])
-    if then.type == NULL:
-        return then
-    return Call("if", (condition(test), then, otherwise), then.type)
+# Arithmetic -------------------------------------------------------------------------------------
 
 
-def _nullif(args: Sequence[Expression]) -> Expression:
-    value = computable(args[0])
-    return _if([apply("eq", args), Literal(None, value.type), value])
+def _number(expression: Expression) -> Expression:
+    plain = computable(expression)
+    if not (is_number(plain.type) or pt.is_null(plain.type)):
+        message = f"it takes a number, got {plain.type}"
+        raise Mismatch(message)
+    return plain
 
 
-# Text -------------------------------------------------------------------------------------------
+def _as_decimal(expression: Expression) -> Expression:
+    """An integer as a decimal, a literal with no more digits than it has."""
+    if expression.type != INT:
+        return expression
+    if isinstance(expression, Literal) and expression.value is not None:
+        exact = decimal_literal(Decimal(expression.value))
+        assert exact is not None
+        return exact
+    return coerce(expression, pa.decimal128(*digits(INT)))
 
 
-def _textual(function: str) -> Rule:
+def _arithmetic(function: str) -> Rule:
     def rule(args: Sequence[Expression]) -> Expression:
-        result = INT if function == "length" else STRING
-        return Call(function, (_text(args[0]),), result)
+        plain = [computable(arg) for arg in args]
+        if any(pt.is_temporal(arg.type) for arg in plain):
+            return _temporal(function, plain)
+        one, other = (_number(arg) for arg in plain)
+        types = (one.type, other.type)
+        if NULL in types:
+            return Literal(None, one.type if other.type == NULL else other.type)
+        if any(map(pt.is_decimal, types)) and not any(map(pt.is_floating, types)):
+            return _decimal_arithmetic(function, _as_decimal(one), _as_decimal(other))
+        type_ = common(*types)
+        return Call(function, (coerce(one, type_), coerce(other, type_)), type_)
 
     return rule
 
 
-def _trim(side: str) -> Rule:
+def _decimal_arithmetic(function: str, one: Expression, other: Expression) -> Expression:
+    (digits_one, scale_one), (digits_other, scale_other) = digits(one.type), digits(other.type)
+    result = None
+    if function == "multiply":
+        result = decimal(digits_one + digits_other + 1, scale_one + scale_other)
+    elif function in ("add", "subtract"):
+        scale = max(scale_one, scale_other)
+        whole = max(digits_one - scale_one, digits_other - scale_other)
+        result = decimal(whole + scale + 1, scale)
+    if result is None:
+        message = f"decimals are added and multiplied up to {MAX_DIGITS} digits, and not divided"
+        message += "; CAST one side to DOUBLE, or write a constant such as 25e-1"
+        raise Mismatch(message)
+    return Call(function, (one, other), result)
+
+
+def _temporal(function: str, args: Sequence[Expression]) -> Expression:
+    """Points in time and durations: the few combinations that mean something."""
+    one, other = args
+    if NULL in (one.type, other.type):
+        known = one.type if other.type == NULL else other.type
+        is_difference = function == "subtract" and pt.is_timestamp(known)
+        return Literal(None, pa.duration(known.unit) if is_difference else known)
+    if function == "add" and pt.is_duration(one.type) and not pt.is_duration(other.type):
+        one, other = other, one
+    if function in {"add", "subtract"} and pt.is_duration(other.type):
+        if pt.is_timestamp(one.type):
+            unit = finest({one.type.unit, other.type.unit})
+            type_ = pa.timestamp(unit, one.type.tz)
+            return Call(function, (coerce(one, type_), coerce(other, pa.duration(unit))), type_)
+        if pt.is_duration(one.type):
+            one, other = unify([one, other])
+            return Call(function, (one, other), one.type)
+    if function == "subtract" and common(one.type, other.type) is not None:
+        one, other = unify([one, other])
+        if one.type == DATE:
+            one, other = (coerce(each, pa.timestamp("s")) for each in (one, other))
+        if pt.is_timestamp(one.type):
+            return Call("subtract", (one, other), pa.duration(one.type.unit))
+    verb = {"add": "added to", "subtract": "subtracted from"}.get(function, "combined with")
+    message = f"{other.type} cannot be {verb} {one.type}; write durations as INTERVAL '5' SECOND"
+    raise Mismatch(message)
+
+
+def _divide(args: Sequence[Expression]) -> Expression:
+    one, other = (_number(arg) for arg in args)
+    if any(map(pt.is_decimal, types := (one.type, other.type))) and not any(
+        map(pt.is_floating, types)
+    ):
+        return _decimal_arithmetic("divide", one, other)
+    return Call("divide", (coerce(one, FLOAT), coerce(other, FLOAT)), FLOAT)
+
+
+def _magnitude(function: str) -> Rule:
     def rule(args: Sequence[Expression]) -> Expression:
-        characters = _text(args[1]) if len(args) > 1 else Literal(" ", STRING)
-        if not isinstance(characters, Literal):
-            message = "the characters to trim must be a constant"
-            raise Mismatch(message)
-        if characters.value is None:
-            return Literal(None, STRING)
-        return Call("trim", (_text(args[0]), characters, Literal(side, STRING)), STRING)
+        plain = computable(args[0])
+        if not pt.is_duration(plain.type):
+            plain = _number(plain)
+        return Call(function, (plain,), plain.type) if plain.type != NULL else plain
 
     return rule
 
 
-def _substring(args: Sequence[Expression]) -> Expression:
-    return Call("substring", (_text(args[0]), *map(whole_number, args[1:])), STRING)
+def _floating(function: str) -> Rule:
+    def rule(args: Sequence[Expression]) -> Expression:
+        return Call(function, tuple(coerce(_number(arg), FLOAT) for arg in args), FLOAT)
+
+    return rule
 
 
-def _like(args: Sequence[Expression]) -> Expression:
-    return Call("like", (_text(args[0]), _text(args[1])), BOOL)
+def _log(args: Sequence[Expression]) -> Expression:
+    # log(x) is the natural one, log(base, x) any.
+    return _floating("ln" if len(args) == 1 else "log")(args)
 
 
-def _concat(args: Sequence[Expression]) -> Expression:
-    return Call("concat", tuple(cast(arg, STRING) for arg in args), STRING)
+def _whole(function: str) -> Rule:
+    def rule(args: Sequence[Expression]) -> Expression:
+        plain = _number(args[0])
+        if plain.type in (INT, NULL):
+            return plain
+        return Call(function, (_double(plain, function),), INT)
+
+    return rule
 
 
-RULES: Final[dict[str, Rule]] = {
-    **NUMBER_RULES,
+def _round(args: Sequence[Expression]) -> Expression:
+    plain = _number(args[0])
+    places = args[1] if len(args) > 1 else Literal(0, INT)
+    if not (
+        isinstance(places, Literal)
+        and places.type == INT
+        and 0 <= (places.value if places.value is not None else -1) <= _MOST_PLACES
+    ):
+        message = f"it rounds to a constant number of places from 0 to {_MOST_PLACES}"
+        raise Mismatch(message)
+    if plain.type in (INT, NULL):
+        return plain
+    return Call("round", (_double(plain, "round"), places), FLOAT)
+
+
+def _double(number: Expression, function: str) -> Expression:
+    if number.type != FLOAT:
+        message = f"{function} takes integers and DOUBLE here, got {number.type}; CAST it to DOUBLE"
+        raise Mismatch(message)
+    return number
+
+
+_RULES: Final[dict[str, Rule]] = {
+    **{built_in.function: _floating(built_in.function) for built_in in BUILT_INS.values()},
+    **{name: _arithmetic(name) for name in ("add", "subtract", "multiply", "modulo")},
     **{name: _comparison(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{name: _connective(name) for name in ("and", "or", "not")},
-    **{name: _choice(name) for name in ("least", "greatest", "coalesce")},
-    **{name: _textual(name) for name in ("lower", "upper", "length")},
+    **{name: _connective(name) for name in ("and", "or", "not", "is_true")},
+    **{name: _extreme(name) for name in ("least", "greatest")},
+    **{name: _magnitude(name) for name in ("abs", "negate")},
+    **{name: _whole(name) for name in ("floor", "ceil")},
+    "divide": _divide,
+    "log": _log,
+    "round": _round,
     "is_null": _is_null,
     "in": _in,
-    "if": _if,
-    "nullif": _nullif,
-    "trim": _trim("both"),
-    "ltrim": _trim("leading"),
-    "rtrim": _trim("trailing"),
-    "substring": _substring,
-    "like": _like,
-    "concat": _concat,
 }

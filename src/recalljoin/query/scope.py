@@ -61,11 +61,19 @@ class Scope:
     schemas
         Their columns; None for a stream whose columns are not known (yet), of which then any
         column may exist.
+    times
+        Their columns of event time.
     """
 
-    def __init__(self, streams: Sequence[str], schemas: Sequence[pa.Schema | None]) -> None:
+    def __init__(
+        self,
+        streams: Sequence[str],
+        schemas: Sequence[pa.Schema | None],
+        times: Sequence[str] = (),
+    ) -> None:
         self.streams = tuple(streams)
         self.schemas = tuple(schemas)
+        self.times = tuple(times)
 
     @property
     def is_complete(self) -> bool:
@@ -96,6 +104,12 @@ class Scope:
         if not found:
             raise UnknownName(self._no_stream(name))
         return found[0]
+
+    def is_time(self, expression: Expression | None) -> bool:
+        """Whether it is a stream's column of event time."""
+        return isinstance(expression, Column) and bool(
+            matching(Name(self.times[expression.stream]), [expression.name])
+        )
 
     def _unqualified(self, name: Name) -> Expression | None:
         holders = self._holders(name)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from recalljoin.query.arrow_types import MAX_DIGITS, NULL, canonical, common, family
 from recalljoin.query.bound import Conjunct, EqualityClass
-from recalljoin.query.coercion import Mismatch, coerce
 from recalljoin.query.expressions import Call, Expression, Literal
-from recalljoin.query.rules import apply
+from recalljoin.query.rules import Mismatch, apply, coerce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,19 +53,26 @@ def split(
     return tuple(classes), conjuncts
 
 
-def _sort_out(
-    parts: Iterable[Expression],
-) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
-    equalities: list[tuple[Expression, Expression]] = []
-    rest: list[Expression] = []
+def without_and(parts: Iterable[Expression]) -> list[Expression]:
+    """The parts with every AND taken apart, and without those that are always true."""
+    found = []
     pending = list(reversed(list(parts)))
     while pending:
         part = pending.pop()
         if isinstance(part, Call) and part.function == "and":
             pending.extend(reversed(part.args))
-        elif isinstance(part, Literal) and part.value is True:
-            continue
-        elif isinstance(part, Call) and _links_two_streams(part):
+        elif not (isinstance(part, Literal) and part.value is True):
+            found.append(part)
+    return found
+
+
+def _sort_out(
+    parts: Iterable[Expression],
+) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
+    equalities: list[tuple[Expression, Expression]] = []
+    rest: list[Expression] = []
+    for part in without_and(parts):
+        if isinstance(part, Call) and _links_two_streams(part):
             equalities.append((part.args[0], part.args[1]))
         else:
             rest.append(part)

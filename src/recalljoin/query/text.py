@@ -57,7 +57,8 @@ def parse_query(
     ----------
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
-        The condition and the recall may be left out; ``JOIN ... ON`` may stand for the comma.
+        The condition and the recall may be left out, and a window that follows from the condition;
+        ``JOIN ... ON`` may stand for the comma.
     functions
         Functions of your own that the query calls.
     time
@@ -182,18 +183,16 @@ class _Reading:
         self._add_stream(table.alias or table.name, source, window)
 
     def _add_stream(self, name: str, source: str, window: Window | None) -> None:
-        if window is None:
-            self._fault(f"stream `{name}` has no window; write `{name} [5 SEC]`")
         settings: dict[str, Any] = {
             "time": (window and window.time) or _for_stream(self._time, name) or "ts",
             "arrival": _for_stream(self._arrival, name),
             "source": None if source == name else source,
         }
         try:
-            stream = Stream(name, window=window.duration if window else 0, **settings)
+            stream = Stream(name, window=window.duration if window else None, **settings)
         except InvalidQuery as error:
             self.faults.query.extend(error.faults)
-            stream = Stream(name, window=0, **settings)
+            stream = Stream(name, window=None, **settings)
         self._streams.append(stream)
 
     def _read_quality(self, clause: RecallClause | None) -> Quality | None:

@@ -22,10 +22,10 @@ PREFIX: Final = "recalljoin_function_"
 # fmt: off
 _GRAMMATICAL: Final = frozenset({
     "ALL", "AND", "ANY", "BETWEEN", "BY", "CASE", "CAST", "COLLATE", "DISTINCT", "DIV", "ELSE",
-    "END", "ESCAPE", "EXCEPT", "EXISTS", "FILTER", "FROM", "HAVING", "IF", "ILIKE", "IN",
+    "END", "ESCAPE", "EXCEPT", "EXISTS", "EXTRACT", "FILTER", "FROM", "HAVING", "IF", "ILIKE", "IN",
     "INTERSECT", "INTERVAL", "IS", "JOIN", "LATERAL", "LIKE", "LIMIT", "NOT", "ON", "OR", "OVER",
-    "SELECT", "SOME", "SUBSTRING", "THEN", "TRIM", "TRY_CAST", "UNION", "UNNEST", "USING",
-    "VALUES", "WHEN", "WHERE", "WITH", "WITHIN",
+    "RLIKE", "SELECT", "SOME", "SUBSTRING", "THEN", "TRIM", "TRY_CAST",
+    "UNION", "UNNEST", "USING", "VALUES", "WHEN", "WHERE", "WITH", "WITHIN",
 })
 # fmt: on
 """Words before a parenthesis that are no function, or one with a grammar of its own."""

@@ -46,24 +46,6 @@ def names_of(node: exp.Expr) -> list[Name] | None:
     return front + [Name(part.name, bool(part.args.get("quoted"))) for part in back]
 
 
-def with_backslashes(pattern: str, escape: str) -> str:
-    r"""A LIKE pattern whose escape is a backslash.
-
-    Examples
-    --------
-    >>> with_backslashes("100!% \\", "!")
-    '100\\% \\\\'
-    """
-    parts = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == escape:
-            parts.append("\\" + next(characters, escape))
-        else:
-            parts.append("\\\\" if character == "\\" else character)
-    return "".join(parts)
-
-
 def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
     """What AND connects at the top, through parentheses."""
     found = []

@@ -13,7 +13,9 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
 from recalljoin.errors import InvalidSetting
+from recalljoin.query import columns
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
+from recalljoin.spark.columns import quoted, selected
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot import version_at
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
@@ -111,7 +113,7 @@ def _streaming(
     control = plan.control(flush=settings.flush).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        chosen = _chosen(frames[stream.name], needed[s].names)
+        chosen = _chosen(plan.frames[stream.name], needed[s].names)
         parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
@@ -121,7 +123,7 @@ def _streaming(
             CellProcessor(plan.cells), leaving, "Append", "None"
         )
     observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
-    return unfolded(observed, folded, output)
+    return selected(unfolded(observed, folded, output), plan.query)
 
 
 def _replayed(
@@ -164,7 +166,7 @@ def _replayed(
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
         read = dict.fromkeys([*needed.names, arrival])
-        packed = _chosen(frames[stream.name], list(read)).mapInArrow(packing, BLOCKS_DDL)
+        packed = _chosen(plan.frames[stream.name], list(read)).mapInArrow(packing, BLOCKS_DDL)
         blocks = packed if blocks is None else blocks.unionAll(packed)
     assert blocks is not None
     replayer = Replayer(
@@ -177,11 +179,11 @@ def _replayed(
         .sortWithinPartitions(*BLOCK_ORDER)
         .mapInArrow(replayer.replay, folded_schema(folded, output))
     )
-    return unfolded(left, folded, output)
+    return selected(unfolded(left, folded, output), plan.query)
 
 
 def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:
-    return frame.select(*(sf.col(f"`{name}`") for name in names))
+    return frame.select(*(sf.col(quoted(name)) for name in names))
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -232,9 +234,13 @@ def _routing(
 
 
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
-    fields = []
-    for field in output.schema:
-        is_stream = field.name != RESULT_TIME and output.query.select is None
-        kind = frames[field.name].schema if is_stream else from_arrow_type(field.type)
-        fields.append(StructField(field.name, kind))
-    return StructType(fields)
+    query = output.query
+    fields = [StructField(stream.name, frames[stream.name].schema) for stream in query.streams]
+    if query.select is not None:
+        fields = []
+        for column in query.select:
+            (read,) = columns(column.expression)
+            kind = frames[query.streams[read.stream].name].schema[read.name].dataType
+            fields.append(StructField(column.name, kind))
+    time = output.schema.field(RESULT_TIME).type
+    return StructType([*fields, StructField(RESULT_TIME, from_arrow_type(time))])

@@ -54,7 +54,8 @@ class JoinLog:
             recall of any period that ended within the batch, with all that is known by now, and
             null until the horizon has passed; with the same two bounds. Recall is null where there
             was no result. Tuples arrived, late and refused (by reason), results produced and lost,
-            each in the batch and in total; tuples ``beyond`` the horizon, buffered and kept (and
+            and how often a condition was ``uncomputable`` (an overflow or a division by zero), each
+            in the batch and in total; tuples ``beyond`` the horizon, buffered and kept (and
             their ``kept_bytes``); the ``horizon`` for which tuples are remembered behind their
             windows, and whether it is ``horizon_limited`` by ``horizon_memory``; ``replication``,
             copies made of a tuple; ``busiest``, how many times the work of a mean cell the busiest

@@ -288,7 +288,7 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     """The columns of a stream that the query reads, in their order."""
     stream = query.streams[s]
     if query.select is None and not query.counts_only:
-        return stream.schema
+        return stream.columns
     expressions = [equality.members[s] for equality in query.classes if s in equality.members]
     expressions += [conjunct.expression for conjunct in query.residual]
     expressions += [output.expression for output in query.select or ()]
@@ -296,7 +296,7 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     names.add(stream.time)
     if stream.arrival is not None:
         names.add(stream.arrival)
-    return pa.schema([f for f in stream.schema if f.name in names])
+    return pa.schema([f for f in stream.columns if f.name in names])
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:

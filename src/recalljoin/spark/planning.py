@@ -19,10 +19,10 @@ from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
 from recalljoin.query.sizes import n_bytes
-from recalljoin.query.sources import arrow_schema
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import ByTick, ByTuple, CellPlan
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
+from recalljoin.spark.columns import bind_frames
 from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
@@ -47,6 +47,8 @@ class JoinPlan:
     """A join that is ready to be run."""
 
     query: BoundQuery
+    frames: Mapping[str, DataFrame]
+    """The DataFrame of each stream, with the columns that Spark computes for the condition."""
     cells: CellPlan
     policy: PolicyPlan
     horizon: HorizonPlan | None
@@ -107,8 +109,7 @@ def plan_join(
     InvalidSetting
         When settings contradict each other.
     """
-    schemas = {name: arrow_schema(frame) for name, frame in frames.items()}
-    bound = query.bind(schemas, time_unit=settings.time_unit)
+    bound, wide = bind_frames(query, frames, time_unit=settings.time_unit)
     if bound.counts_only:
         message = (
             "SELECT count(*) is for local runs; in Spark select columns and count the DataFrame, "
@@ -166,7 +167,7 @@ def plan_join(
         # What the offsets say of K means nothing then.
         policy = PolicyPlan(target, "none")
     finds = settings.hot_keys == "auto" and can_split(grid)
-    return JoinPlan(bound, cells, policy, None if by_tuple else horizon, finds)
+    return JoinPlan(bound, wide, cells, policy, None if by_tuple else horizon, finds)
 
 
 def _arrives_by_tuple(settings: RunSettings) -> bool:
@@ -229,7 +230,7 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
         f"{bound.streams[s].name}.{expression.name}": c
         for c, equality in enumerate(bound.classes)
         for s, expression in equality.members.items()
-        if isinstance(expression, Column)
+        if isinstance(expression, Column) and expression.name in bound.streams[s].schema.names
     }
     hot = NOT_HOT
     for column, values in named.items():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.report import Report
 
-_COUNTS = ("arrived", "refused", "late", "produced", "lost")
+_COUNTS = ("arrived", "refused", "late", "produced", "lost", "uncomputable")
 SCHEMA = pa.schema(
     [
         ("batch", pa.int64()),
@@ -75,6 +75,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "late": profile.n_late,
             "produced": profile.n_produced,
             "lost": profile.n_lost,
+            "uncomputable": profile.n_uncomputable,
         }
         totals = {name: totals[name] + counts[name] for name in _COUNTS}
         yield {

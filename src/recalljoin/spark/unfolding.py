@@ -39,8 +39,7 @@ def unfolded(frame: DataFrame, folded: Folded, output: StructType) -> DataFrame:
         return sf.shiftright(packed, folded.shift(s)).bitwiseAND((1 << BITS) - 1).cast("int")
 
     def column(i: int) -> Column:
-        s = folded.stream_of[i]
-        return sf.get(folded.name(i), sf.col(_RESULT) if s is None else member(s))
+        return sf.get(folded.name(i), member(folded.stream_of[i]))
 
     def time(s: int) -> Column:
         i = folded.time_in[s]

@@ -92,15 +92,6 @@ OTHERS: dict[str, tuple[str, Callable[..., bool]]] = {
         "s1.x = s2.x AND NOT (s1.t = s2.t)",
         lambda a, b: same_key(a[0], b[0]) and known(a[1], b[1]) and a[1] != b[1],
     ),
-    "like": (
-        "concat(s1.t, s2.t) LIKE 'a%b_'",
-        lambda a, b: (
-            known(a[1], b[1])
-            and (a[1] + b[1]).startswith("a")
-            and len(a[1] + b[1]) >= 3
-            and (a[1] + b[1])[-2] == "b"
-        ),
-    ),
     "in": (
         "s1.x + s2.x IN (0, 3)",
         lambda a, b: known(a[0], b[0]) and a[0] + b[0] in (0, 3),
@@ -112,22 +103,6 @@ OTHERS: dict[str, tuple[str, Callable[..., bool]]] = {
     "null of both": (
         "s1.x + s2.x IS NULL",
         lambda a, b: a[0] is None or b[0] is None,
-    ),
-    "coalesce": (
-        "coalesce(s1.x, s2.x, 1) > 0",
-        lambda a, b: next(v for v in (a[0], b[0], 1) if v is not None) > 0,
-    ),
-    "coalesced keys": (
-        "coalesce(s1.x, -1) = coalesce(s2.x, -1)",
-        lambda a, b: (-1 if a[0] is None else a[0]) == (-1 if b[0] is None else b[0]),
-    ),
-    "case": (
-        "CASE WHEN s1.x > s2.x THEN s1.t = 'a' ELSE s2.t = 'b' END",
-        lambda a, b: a[1] == "a" if known(a[0], b[0]) and a[0] > b[0] else b[1] == "b",
-    ),
-    "substring": (
-        "substring(s1.t, 1, 1) = upper(substring(s2.t, 1, 1))",
-        lambda a, b: known(a[1], b[1]) and a[1][:1] == b[1][:1].upper(),
     ),
     "greatest": (
         "greatest(s1.x, s2.x) = 2 AND least(s1.x, s2.x) < 1",

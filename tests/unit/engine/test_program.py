@@ -26,7 +26,7 @@ from tests.effort import effort
 TYPES = {
     "i": pa.int64(),
     "j": pa.int8(),
-    "u": pa.uint64(),
+    "u": pa.uint32(),
     "f": pa.float64(),
     "g": pa.float32(),
     "b": pa.bool_(),
@@ -39,7 +39,7 @@ small = st.integers(-3, 3)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "i": small | small | st.sampled_from((*LARGE, 2**63 - 1, -(2**63), None)),
     "j": small | st.integers(-128, 127),
-    "u": small.map(abs) | st.sampled_from((2**53, 2**53 + 1, 2**64 - 1, 2**32, None)),
+    "u": small.map(abs) | st.sampled_from((2**31, 2**32 - 1, None)),
     "f": small.map(float) | st.sampled_from((*SPECIAL, None)) | st.floats(),
     "g": small.map(float) | st.sampled_from((0.0, -0.0, 2.5, math.nan, math.inf, None)),
     "b": st.booleans() | st.none(),
@@ -54,17 +54,15 @@ rows = st.lists(
 columns = st.tuples(st.sampled_from(("s1", "s2")), st.sampled_from(("i", "j", "u", "f", "g"))).map(
     ".".join
 )
-numbers = st.sampled_from(("0", "1", "2", "-3", "0.5", "1e3", "7"))
+numbers = st.sampled_from(("0", "1", "2", "-3", "5e-1", "1e3", "7"))
 
 
 def _longer(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         st.tuples(parts, st.sampled_from("+-*"), parts).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        st.tuples(st.sampled_from(("abs", "sqrt", "floor", "ceil", "-")), parts).map(
-            lambda t: f"{t[0]}({t[1]})"
-        ),
+        st.tuples(st.sampled_from(("abs", "sqrt", "-")), parts).map(lambda t: f"{t[0]}({t[1]})"),
         parts.map(lambda part: f"power({part}, 2)"),
-        st.tuples(parts, st.sampled_from(("2", "0.1", "-4"))).map(lambda t: f"({t[0]} / {t[1]})"),
+        st.tuples(parts, st.sampled_from(("2", "1e-1", "-4"))).map(lambda t: f"({t[0]} / {t[1]})"),
     )
 
 
@@ -182,7 +180,7 @@ def program_of(condition: str) -> Program | None:
         "s1.i + 1 > s2.i * 3",
         "s1.i BETWEEN s2.i - 1 AND s2.i + 1",
         "NOT (s1.f < s2.f)",
-        "floor(s1.f / 2) = ceil(s2.f / 2) + 1",
+        "abs(s1.i - s2.i) < 2.5",  # an exact number, ordered like the nearest double
         "-s1.i < s2.j",
     ],
 )
@@ -195,12 +193,12 @@ def test_arithmetic_and_comparisons_are_programs(condition: str) -> None:
     "condition",
     [
         "s1.i = s2.i OR s1.f < s2.f",  # null OR true is true
-        "coalesce(s1.i, s2.i) > 1",
+        "floor(s1.f + s2.f) > 1",  # impossible where it is too large
+        "(s1.i - s2.i) * 0.1 > 1",  # exact, with decimals
         "s1.i + s2.i IS NULL",
-        "s1.f / s2.f > 1",  # null where s2.f is 0
+        "s1.f / s2.f > 1",  # impossible where s2.f is 0
         "s1.i + s2.i IN (1, 2)",
         "power(s1.f, s2.f) < 1",
-        "CASE WHEN s1.i > s2.i THEN s1.b ELSE s2.b END",
         "greatest(s1.i, s2.i) > 3",
         "s1.i * s2.i * 9007199254740992 * 2 > 0",  # not even exact for 1
         "s1.i - s2.i < 18014398509481985",  # a constant beyond 2**53
@@ -219,10 +217,10 @@ def test_a_program_says_how_large_integers_may_be_to_stay_exact() -> None:
 
 
 def test_equal_parts_are_computed_once_and_registers_are_used_again() -> None:
-    program = program_of("power(s1.f - s2.f, 2) + power(s1.f - s2.f, 2) < s1.g - s2.g")
+    program = program_of("power(s1.f - s2.f, 2) + power(s1.f - s2.f, 2) < s1.i - s2.i")
     assert program is not None
     code = program.scanning(1)
-    # s1.f - s2.f, its square, the sum, s1.g - s2.g, the comparison.
+    # s1.f - s2.f, its square, the sum, s1.i - s2.i, the comparison.
     assert len(code.vector) == 5
     assert len(code.registers) <= 2
     assert code.registers.shape[1] == BLOCK

@@ -37,7 +37,8 @@ def test_an_explanation_tells_all_there_is_to_know() -> None:
     functions = Functions()
     functions.register(lambda x, y: x - y, name="Gap")
     text = """
-        SELECT o.i AS id, upper(p.s) FROM orders o [5 SEC], payments p [1500 MS ON ts], q [0 s]
+        SELECT o.i AS id, greatest(p.s, 'x')
+        FROM orders o [5 SEC], payments p [1500 MS ON ts], q [0 s]
         WHERE o.i = p.j AND p.j = q.j AND o.s = p.s AND gap(o.f, p.f) < 1
           AND q.i BETWEEN 1 AND o.i
         WITH RECALL 0.99 OVER 2 MINUTES EVERY 500 MS MAX WAIT 10 SECONDS
@@ -58,7 +59,7 @@ def test_an_explanation_tells_all_there_is_to_know() -> None:
         "  q.i <= o.i\n"
         "output\n"
         "  id = o.i  (int32)\n"
-        "  upper(p.s) = upper(p.s)  (string)\n"
+        "  greatest(p.s, 'x') = greatest(p.s, 'x')  (string)\n"
         "quality\n"
         "  recall of at least 0.99 over 2 min\n"
         "  buffer size chosen every 500 ms, basic window 10 ms\n"
@@ -112,15 +113,10 @@ def test_without_a_limit_the_longest_wait_is_told_so() -> None:
         ("a.i + 1 IN (1, NULL) OR b.b", "a.i + 1 IN (1, NULL) OR b.b"),
         ("(a.i + 1 IS NULL) OR b.b", "a.i + 1 IS NULL OR b.b"),
         ("(a.b OR b.b) IS NULL", "(a.b OR b.b) IS NULL"),
-        ("a.s LIKE 'it''s%' OR b.b", "a.s LIKE 'it''s%' OR b.b"),
+        ("a.s = 'it''s' OR (b.b) IS TRUE", "a.s = 'it''s' OR b.b IS TRUE"),
         ('a."odd name" = 1', 'a."odd name" = 1'),
         ("a.place.city = 'x'", "a.place.city = 'x'"),
-        ("a.day = '2024-02-29'", "a.day = DATE '2024-02-29'"),
-        ("a.ts > '2024-02-29 01:02:03'", "a.ts > TIMESTAMP '2024-02-29 01:02:03.000000'"),
-        ("a.z > '2024-02-29 01:02:03'", "a.z > TIMESTAMP '2024-02-29 01:02:03.000000Z'"),
         ("a.ts - b.ts < INTERVAL '-90' SECOND", "a.ts - b.ts < INTERVAL '-90 s'"),
-        ("coalesce(a.b, TRUE)", "coalesce(a.b, TRUE)"),
-        ("if(a.b, a.i, 0) = 1", "if(a.b, a.i, 0) = 1"),
     ],
 )
 def test_expressions_are_shown_as_one_would_write_them(sql: str, shown: str) -> None:

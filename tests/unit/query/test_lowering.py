@@ -7,7 +7,6 @@ import pytest
 
 from recalljoin.errors import InvalidQuery
 from recalljoin.query import BoundQuery, Query, Stream
-from recalljoin.query.trees import with_backslashes
 
 SCHEMA = pa.schema(
     {
@@ -15,7 +14,7 @@ SCHEMA = pa.schema(
         "i": pa.int32(),
         "f": pa.float64(),
         "d": pa.decimal128(10, 2),
-        "wide": pa.decimal256(70, 2),
+        "wide": pa.decimal128(30, 2),
         "s": pa.string(),
         "b": pa.bool_(),
         "t": pa.timestamp("us"),
@@ -41,9 +40,17 @@ def refused(condition: str) -> str:
     return str(caught.value)
 
 
-UNSUPPORTED = (
-    "is not supported; supported are arithmetic, comparison, AND, OR, NOT, BETWEEN, IN, IS NULL, "
-    "LIKE, CASE, CAST and functions"
+KNOWN = (
+    "comparison, AND, OR, NOT, BETWEEN, IN, IS NULL, arithmetic, mathematical functions and "
+    "functions of your own"
+)
+NEEDS_SPARK = (
+    f"only Spark can compute it, in `rj.join`; here there are {KNOWN}, so add it to the input as "
+    "a column"
+)
+OF_SEVERAL = (
+    f"over several streams there are {KNOWN}; let each part of it read one stream, or register a "
+    "function with `Functions.register`"
 )
 
 
@@ -62,21 +69,17 @@ UNSUPPORTED = (
         ("-a.s = 'x'", "`-a.s`: it takes a number, got string"),
         ("a.b * 2 = 2", "`a.b * 2`: it takes a number, got bool"),
         (
-            "upper(a.i) = 'A'",
-            "`upper(a.i)`: it takes text, got int64; CAST(... AS STRING) turns it into text",
+            "round(a.f, a.i) = 1",
+            "`round(a.f, a.i)`: it rounds to a constant number of places from 0 to 9",
         ),
         (
-            "a.i LIKE 'a%'",
-            "it takes text, got int64; CAST(... AS STRING) turns it into text",
+            "round(a.f, 10) = 1",
+            "`round(a.f, 10)`: it rounds to a constant number of places from 0 to 9",
         ),
         (
-            "substring(a.s, 1.5) = 'x'",
-            "`SUBSTRING(a.s, 1.5)`: it takes a whole number here, got double",
-        ),
-        ("round(a.f, a.i) = 1", "`round(a.f, a.i)`: the number of digits must be a constant"),
-        (
-            "TRIM(LEADING a.s FROM b.s) = 'x'",
-            "`TRIM(LEADING a.s FROM b.s)`: the characters to trim must be a constant",
+            "round(a.d) = 1",
+            "`round(a.d)`: round takes integers and DOUBLE here, got decimal128(10, 2); "
+            "CAST it to DOUBLE",
         ),
         (
             "a.l = b.l",
@@ -90,7 +93,13 @@ UNSUPPORTED = (
         ),
         (
             "a.wide * b.wide > 1",
-            "`a.wide * b.wide`: the result needs more than 76 digits; CAST one side to DOUBLE",
+            "`a.wide * b.wide`: decimals are added and multiplied up to 38 digits, and not "
+            "divided; CAST one side to DOUBLE, or write a constant such as 25e-1",
+        ),
+        (
+            "a.d / b.d > 1",
+            "`a.d / b.d`: decimals are added and multiplied up to 38 digits, and not divided; "
+            "CAST one side to DOUBLE, or write a constant such as 25e-1",
         ),
         (
             "a.t + 5 > b.t",
@@ -108,59 +117,42 @@ UNSUPPORTED = (
             "write durations as INTERVAL '5' SECOND",
         ),
         (
-            "a.t * 2 > b.t",
-            "`a.t * 2`: int64 cannot be multiplied with timestamp[us]; "
-            "write durations as INTERVAL '5' SECOND",
-        ),
-        (
             "(a.t - b.t) % 2 = 0",
             "`(a.t - b.t) % 2`: int64 cannot be combined with duration[us]; "
             "write durations as INTERVAL '5' SECOND",
         ),
         (
-            "if(a.i, 1, 2) = 1",
-            "`a.i`: it is of type int32, not boolean; compare it with something",
-        ),
-        (
-            "coalesce(a.i, a.s) = 1",
-            "`coalesce(a.i, a.s)`: int64 and string do not compare; "
-            "CAST one side, or write numbers without quotes",
-        ),
-        (
-            "a.clock = a.t",
-            "time64[ns] and timestamp[us] do not compare; CAST one side to the type of the other",
-        ),
-        (
-            "CAST(a.t AS BIGINT) = 1",
-            "`CAST(a.t AS BIGINT)`: timestamp[us] cannot be converted to int64; "
-            "CAST takes numbers, text, booleans, dates and timestamps where that makes sense",
-        ),
-        (
-            "CAST(a.raw AS STRING) = 'x'",
-            "`CAST(a.raw AS STRING)`: binary cannot be converted to string; "
-            "CAST takes numbers, text, booleans, dates and timestamps where that makes sense",
+            "a.day < b.t",
+            "date32[day] and timestamp[us] do not compare; CAST one side to the type of the other",
         ),
         # Functions.
         ("abs() = 1", "`abs` takes 1 argument, got 0"),
-        ("substring(a.s) = 'x'", "`substring` takes 2 or 3 arguments, got 1"),
-        ("substring(a.s, 1, 2, 3) = 'x'", "`substring` takes 2 or 3 arguments, got 4"),
+        ("log(1, 2, 3) = 1", "`log` takes 1 or 2 arguments, got 3"),
         ("least(1) = 1", "`least` takes at least 2 arguments, got 1"),
+        ("sqroot(a.i) = 1", f"`sqroot(a.i)`: {NEEDS_SPARK}; or did you mean `sqrt`?"),
+        ("concat(a.s, b.s) = 'x'", f"`concat(a.s, b.s)`: {OF_SEVERAL}"),
         (
-            "sqroot(a.i) = 1",
-            "unknown function `sqroot`; did you mean `sqrt`? "
-            "your own are made known with `Functions.register`",
-        ),
-        (
-            "haversine(a.f, b.f) = 1",
-            "unknown function `haversine`; your own are made known with `Functions.register`",
+            "soundex(a.x) = 'x'",
+            "stream `a` has no column `x`; known columns: `ts`, `i`, `f`, `d`, "
+            "`wide`, `s`, `b`, `t`, `day`, `clock`, `l`, `place`, `raw`",
         ),
         ("max(a.i) = 1", "`max` is an aggregate; the only one is SELECT count(*), on its own"),
         ("count(*) > 1", "`count` is an aggregate; the only one is SELECT count(*), on its own"),
+        (
+            "abs(a.t - current_timestamp()) < INTERVAL 1 DAY",
+            "`current_timestamp` may give another value each time, and a condition may be checked "
+            "at any time; add what it gives to the stream as a column",
+        ),
+        (
+            "CURRENT_TIMESTAMP > a.t",
+            "`current_timestamp` may give another value each time, and a condition may be checked "
+            "at any time; add what it gives to the stream as a column",
+        ),
+        (
+            "explode(a.l) = b.i",
+            "`explode` makes several rows of one; apply it to the stream before",
+        ),
         # Constants.
-        ("a.day = DATE '2024-02-30'", "'2024-02-30' is no date; write DATE '2024-12-31'"),
-        ("a.t = TIMESTAMP 'noon'", "'noon' is no timestamp; write TIMESTAMP '2024-12-31 23:59:59'"),
-        ("a.day = 'today'", "'today' cannot be read as date32[day]; write 'YYYY-MM-DD'"),
-        ("a.t = 'now'", "'now' cannot be read as timestamp[us]; write 'YYYY-MM-DD HH:MM:SS'"),
         (
             "a.t - b.t < INTERVAL '5' MONTH",
             "`INTERVAL` of '5 MONTH': a month has no fixed length; write days instead",
@@ -170,42 +162,29 @@ UNSUPPORTED = (
             "INTERVAL of '999999999999999 DAY' does not fit into 64 bits of s; write a shorter one",
         ),
         ("a.f < 1e999", "1e999 is too large for floating point; write a smaller number"),
-        ("a.d < " + "9" * 80, "9" * 80 + " has more than 76 digits; write fewer"),
-        (
-            "CAST(a.s AS VARCHAR(5)) = 'x'",
-            "CAST to VARCHAR(5) is not supported; write BOOLEAN, INT, "
-            "BIGINT, DOUBLE, DECIMAL(digits, scale), STRING, DATE, TIMESTAMP or TIMESTAMPTZ",
-        ),
-        ("CAST(a.s AS DECIMAL) = 1", "write DECIMAL(digits, scale) with at most 76 digits"),
-        ("CAST(a.s AS DECIMAL(99, 2)) = 1", "write DECIMAL(digits, scale) with at most 76 digits"),
-        ("CAST(a.s AS DECIMAL(2, 5)) = 1", "write DECIMAL(digits, scale) with at most 76 digits"),
-        ("a.s LIKE b.s", "the pattern of LIKE must be a constant, such as 'a%'"),
-        ("a.s LIKE 'x' ESCAPE '!!'", "ESCAPE takes one character, such as '!'"),
+        ("a.d < " + "9" * 40, "9" * 40 + " has more than 38 digits; write fewer"),
         # Constructs.
         ("a.i IN ()", "IN takes at least one value, such as IN (1, 2)"),
         ("EXISTS (SELECT 1)", "subqueries are not supported; join the stream instead"),
         ("a.i IN (SELECT 1)", "subqueries are not supported; join the stream instead"),
         ("a.i = (SELECT 1)", "subqueries are not supported; join the stream instead"),
-        ("a.i & 1 = 1", f"`a.i & 1` {UNSUPPORTED}"),
-        ("a.l[1] = 1", f"`a.l[1]` {UNSUPPORTED}"),
-        ("a.* = 1", f"`a.*` {UNSUPPORTED}"),
-        ("a.i BETWEEN SYMMETRIC 2 AND 1", f"`a.i BETWEEN SYMMETRIC 2 AND 1` {UNSUPPORTED}"),
-        ("(a.i, a.f) = a.f", f"`(a.i, a.f)` {UNSUPPORTED}"),
-        ("CURRENT_TIMESTAMP > a.t", f"`CURRENT_TIMESTAMP()` {UNSUPPORTED}"),
-        ("a.i = ?", f"`?` {UNSUPPORTED}"),
-        ("a.s COLLATE x = 'x'", f"`a.s COLLATE x` {UNSUPPORTED}"),
-        ("INTERVAL a.i SECOND > a.t - b.t", f"`INTERVAL a.i SECOND` {UNSUPPORTED}"),
-        (
-            "a.t = b.t + INTERVAL '1-2' YEAR TO MONTH",
-            f"`INTERVAL '1-2' YEAR TO MONTH` {UNSUPPORTED}",
-        ),
+        ("a.s LIKE 'x%'", NEEDS_SPARK),
+        ("a.s LIKE b.s", OF_SEVERAL),
+        ("a.s || b.s = 'x'", f"`a.s || b.s`: {OF_SEVERAL}"),
+        ("CASE WHEN a.b THEN b.i END = 1", f"`CASE WHEN a.b THEN b.i END`: {OF_SEVERAL}"),
+        ("CAST(a.i + b.i AS DOUBLE) < 1", f"`CAST(a.i + b.i AS DOUBLE)`: {OF_SEVERAL}"),
+        ("a.i & 1 = 1", f"`a.i & 1`: {NEEDS_SPARK}"),
+        ("a.i BETWEEN SYMMETRIC 2 AND 1", NEEDS_SPARK),
+        ("a.i = ?", f"`?`: {NEEDS_SPARK}"),
+        ("INTERVAL a.i SECOND > a.t - b.t", f"`INTERVAL a.i SECOND`: {NEEDS_SPARK}"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_its_place(condition: str, message: str) -> None:
     text = refused(condition)
     place, _, rest = text.partition(": ")
     assert place.startswith("in `")
-    assert rest == message
+    whole = place.removeprefix("in ")
+    assert rest in (message, f"{whole}: {message}")
 
 
 def test_each_part_of_a_condition_has_a_place_of_its_own() -> None:
@@ -214,8 +193,7 @@ def test_each_part_of_a_condition_has_a_place_of_its_own() -> None:
         "  1. in `a.x = 1`: stream `a` has no column `x`; known columns: `ts`, `i`, `f`, `d`, "
         "`wide`, `s`, `b`, `t`, `day`, `clock`, `l`, `place`, `raw`\n"
         "  2. in `NOT b.dai`: stream `b` has no column `dai`; did you mean `day`?\n"
-        "  3. in `a.s = 3`: string and int64 do not compare; "
-        "CAST one side, or write numbers without quotes"
+        "  3. in `a.s = 3`: string and int64 do not compare; CAST one side to the type of the other"
     )
 
 
@@ -228,34 +206,16 @@ def test_both_sides_of_one_comparison_are_looked_at() -> None:
     [
         "a.i == b.i",
         "a.i <> b.i AND a.i != b.i",
-        "a.i::double < 1",
-        "TRY_CAST(a.s AS INT) = 1",
         "a.b",
         "a.b IS NOT TRUE",
         "a.i NOTNULL",
-        "a.s ILIKE 'X%' OR a.s NOT LIKE 'y'",
         "+a.i > -b.i",
-        "a.t BETWEEN '2024-01-01' AND TIMESTAMP '2024-01-02 00:00:00'",
-        "CASE a.i WHEN 1 THEN TRUE END",
+        "a.t BETWEEN b.t - INTERVAL '1' SECOND AND b.t + INTERVAL 10 MINUTES",
         "a.clock < b.clock",
         "a.raw = b.raw",
         "a.l IS NULL",
+        "a.f < 0.5 AND a.d < 1e3",
     ],
 )
 def test_other_spellings_are_understood(condition: str) -> None:
     assert len(bind(condition).streams) == 2
-
-
-@pytest.mark.parametrize(
-    ("pattern", "escape", "canonical"),
-    [
-        ("a%", "\\", "a%"),
-        (r"a\%", "\\", r"a\%"),
-        ("a!%", "!", r"a\%"),
-        ("a!!", "!", r"a\!"),
-        ("a\\b", "!", r"a\\b"),
-        ("a!", "!", r"a\!"),
-    ],
-)
-def test_escapes_of_patterns_become_backslashes(pattern: str, escape: str, canonical: str) -> None:
-    assert with_backslashes(pattern, escape) == canonical

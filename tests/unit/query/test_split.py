@@ -28,8 +28,10 @@ SCHEMA = pa.schema(
         "n": pa.timestamp("ns"),
         "z": pa.timestamp("ms", "UTC"),
         "flag": pa.bool_(),
-        "tall": pa.decimal256(76, 0),
-        "deep": pa.decimal256(76, 60),
+        "tall": pa.decimal128(38, 0),
+        "deep": pa.decimal128(38, 30),
+        "high": pa.decimal128(30, 0),
+        "low": pa.decimal128(18, 18),
     }
 )
 
@@ -67,7 +69,7 @@ def shape(condition: str, streams: int = 3) -> tuple[list[str], list[str]]:
         ("s1.a = 5 AND s2.a = s2.b", [], ["s1.a = 5", "s2.a = s2.b"]),
         ("s1.a + s2.a = s3.a", [], ["s1.a + s2.a = s3.a"]),
         ("s1.a + s1.b = s2.a - 1", ["s1.a + s1.b = s2.a - 1  (int64)"], []),
-        ("lower(s1.s) = s2.s", ["lower(s1.s) = s2.s  (string)"], []),
+        ("least(s1.s, 'x') = s2.s", ["least(s1.s, 'x') = s2.s  (string)"], []),
         (
             "s1.a BETWEEN s2.a - 5 AND s2.a + 5",
             [],
@@ -96,10 +98,10 @@ def test_conditions_fall_apart(condition: str, classes: list[str], residual: lis
     [
         ("s1.i = s2.a", ["s1.i = s2.a  (int64)"]),
         ("s1.i = s2.i AND s2.i = s3.a", ["s1.i = s2.i = s3.a  (int64)"]),
-        ("s1.u = s2.u", ["s1.u = s2.u  (uint64)"]),
+        ("s1.u = s2.u", ["s1.u = s2.u  (decimal128(20, 0))"]),
         ("s1.u = s2.a", ["s1.u = s2.a  (decimal128(20, 0))"]),
         ("s1.d = s2.e", ["s1.d = s2.e  (decimal128(12, 4))"]),
-        ("s1.d = s2.i AND s2.i = s3.e", ["s1.d = s2.i = s3.e  (decimal128(23, 4))"]),
+        ("s1.d = s2.i AND s2.i = s3.e", ["s1.d = s2.i = s3.e  (decimal128(24, 4))"]),
         ("s1.g = s2.f", ["s1.g = s2.f  (double)"]),
         ("s1.s = s2.w", ["s1.s = s2.w  (string)"]),
         ("s1.x = s2.x", ["s1.x = s2.x  (binary)"]),
@@ -108,7 +110,6 @@ def test_conditions_fall_apart(condition: str, classes: list[str], residual: lis
         ("s1.t = s2.n", ["s1.t = s2.n  (timestamp[ns])"]),
         ("s1.t = s2.t AND s2.t = s3.n", ["s1.t = s2.t = s3.n  (timestamp[ns])"]),
         ("s1.z = s2.z", ["s1.z = s2.z  (timestamp[ms, tz=UTC])"]),
-        ("s1.day = s2.t", ["CAST(s1.day AS timestamp[us]) = s2.t  (timestamp[us])"]),
     ],
 )
 def test_members_meet_in_a_type_that_holds_them_all(condition: str, classes: list[str]) -> None:
@@ -131,23 +132,17 @@ def test_an_inexact_comparison_does_not_leak_into_an_exact_one() -> None:
     )
 
 
-def test_a_cast_that_changes_values_stays() -> None:
-    assert shape("CAST(s1.a AS TINYINT) = s2.a") == (["s1.a = s2.a  (int64)"], [])
-    assert len(bind("CAST(s1.a AS TINYINT) = s2.a AND s1.a = s3.a").classes) == 2
-    assert len(bind("CAST(s1.e AS DECIMAL(12, 2)) = s2.d AND s1.e = s3.d").classes) == 2
-
-
 def test_a_class_that_no_type_holds_is_refused() -> None:
     with pytest.raises(InvalidQuery) as caught:
-        bind("s1.tall = s2.d / 1 AND s1.tall = s2.deep")
+        bind("s1.tall = s2.deep")
     assert str(caught.value) == (
-        "in `s1.tall = s2.deep`: decimal256(76, 0) and decimal256(76, 60) do not compare; "
-        "together they need more than 76 digits, CAST one side to DOUBLE"
+        "in `s1.tall = s2.deep`: decimal128(38, 0) and decimal128(38, 30) do not compare; "
+        "together they need more than 38 digits, CAST one side to DOUBLE"
     )
     with pytest.raises(InvalidQuery) as caught:
-        bind("CAST(s1.tall AS DECIMAL(40)) = s2.a AND s2.a = CAST(s3.deep AS DECIMAL(60, 40))")
+        bind("s1.high = s2.a AND s2.a = s3.low")
     assert str(caught.value) == (
-        "in the condition: the attributes that must be equal need more than 76 digits together; "
+        "in the condition: the attributes that must be equal need more than 38 digits together; "
         "CAST the decimals among them to fewer digits"
     )
 
@@ -157,7 +152,7 @@ def test_a_class_that_no_type_holds_is_refused() -> None:
     [
         (
             "s1.a = s2.s",
-            "int64 and string do not compare; CAST one side, or write numbers without quotes",
+            "int64 and string do not compare; CAST one side to the type of the other",
         ),
         ("s1.x = s2.s", "binary and string do not compare; CAST one side to the type of the other"),
         (
@@ -171,12 +166,11 @@ def test_a_class_that_no_type_holds_is_refused() -> None:
         (
             "s1.t = s2.z",
             "timestamp[us] and timestamp[ms, tz=UTC] do not compare; "
-            "CAST(... AS TIMESTAMPTZ) reads the one without zone as UTC",
+            "CAST one side to the type of the other",
         ),
         (
             "s1.t = s2.a",
-            "timestamp[us] and int64 do not compare; "
-            "write a point in time as TIMESTAMP '2024-12-31 23:59:59'",
+            "timestamp[us] and int64 do not compare; CAST one side to the type of the other",
         ),
         (
             "s1.t - s2.t = s3.a",

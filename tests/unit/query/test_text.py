@@ -84,12 +84,9 @@ def test_every_fault_of_a_text_is_reported_together() -> None:
         "GROUP BY is not supported; apply it to the result of the join",
         "ORDER BY is not supported; apply it to the result of the join",
         "LIMIT is not supported; apply it to the result of the join",
-        "stream `a` has no window; write `a [5 SEC]`",
         "stream `b`: `window` of '5 parsecs': unknown unit `parsecs`; "
         "write one of ns, us, ms, sec, min, hour, day, week",
         "in `c.id = d.id`: no stream `d` in FROM; known streams: `a`, `b`, `c`",
-        "in `foo(a.id) = 1`: unknown function `foo`; did you mean `floor`? "
-        "your own are made known with `Functions.register`",
         "in `sum(a.id)`: `sum` is an aggregate; the only one is SELECT count(*), on its own",
         "`recall` must be in (0, 1], got 95; write 0.95 for 95 %",
         "`period` must be at least as long as `interval`, got 100 ms and 1 s; "
@@ -100,10 +97,8 @@ def test_every_fault_of_a_text_is_reported_together() -> None:
 def test_with_schemas_the_faults_of_columns_are_reported_as_well() -> None:
     text = "SELECT * FROM a [1 s], b WHERE a.idd = b.id AND a.id = 'x' WITH RECALL 2"
     assert faults(text, schemas={"a": SCHEMA, "b": SCHEMA}) == (
-        "stream `b` has no window; write `b [5 SEC]`",
         "in `a.idd = b.id`: stream `a` has no column `idd`; did you mean `id`?",
-        "in `a.id = 'x'`: int64 and string do not compare; "
-        "CAST one side, or write numbers without quotes",
+        "in `a.id = 'x'`: int64 and string do not compare; CAST one side to the type of the other",
         "`recall` must be in (0, 1], got 2; write 0.02 for 2 %",
     )
 
@@ -189,7 +184,7 @@ def test_a_query_without_streams_says_where_they_belong() -> None:
 
 
 def test_a_union_is_no_query() -> None:
-    assert faults("SELECT 1 UNION TABLE x") == (
+    assert faults("SELECT 1 UNION FROM x") == (
         "a query is one SELECT, got UNION; run its parts one by one",
     )
 

@@ -1,13 +1,11 @@
-"""Arithmetic and numeric functions.
+"""Arithmetic.
 
-Integers are 64 bits wide and give null where a result would not fit. Division is floating point;
-dividing by zero, or taking the remainder of it, gives null. Times and durations are computed as
-the integers that they are.
+Integers are 64 bits wide, and times and durations are computed as the integers that they are. A
+result that does not fit cannot be computed, and neither can a quotient or remainder by zero.
 """
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,116 +13,120 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from recalljoin.query.arrow_types import MAX_DIGITS
 from recalljoin.query.kernels.arrays import (
+    Computed,
     Kernel,
     Value,
-    as_array,
+    finished,
     is_scalar,
-    null_where,
-    null_where_impossible,
-    null_with,
     numbers_of,
-    rows,
 )
-from recalljoin.query.kernels.rounding import round_half_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from recalljoin.query.expressions import Call
 
-_EXACT: Final = Context(prec=2 * MAX_DIGITS)
+_SMALLEST: Final = np.int64(-(2**63))
+_LARGEST: Final = 2**63 - 1
 
 
-def _arithmetic(plain: Callable[..., Any], checked: Callable[..., Any]) -> Kernel:
-    def kernel(call: Call, args: Sequence[Value]) -> Any:
+def _sum(one: Any, other: Any) -> tuple[Any, Any]:
+    total = one + other
+    return total, ((one ^ total) & (other ^ total)) < 0
+
+
+def _difference(one: Any, other: Any) -> tuple[Any, Any]:
+    left = one - other
+    return left, ((one ^ other) & (one ^ left)) < 0
+
+
+def _product(one: Any, other: Any) -> tuple[Any, Any]:
+    product = one * other
+    if _magnitude(one) * _magnitude(other) <= _LARGEST:
+        return product, None
+    divisor = np.where(one == 0, np.int64(1), one)
+    wrong = (product // divisor != other) & (one != 0)
+    return product, wrong | ((one == -1) & (other == _SMALLEST))
+
+
+def _magnitude(numbers: Any) -> int:
+    array = np.atleast_1d(numbers)
+    return max(abs(int(array.min())), abs(int(array.max()))) if len(array) else 0
+
+
+def _arithmetic(
+    plain: Callable[..., Any], exact: Callable[..., Any], decimal: Callable[..., Any]
+) -> Kernel:
+    def kernel(call: Call, args: Sequence[Value]) -> Computed:
+        if pt.is_decimal(call.type):
+            # Its type was chosen so that every result fits.
+            return Computed(decimal(*args))
         if pt.is_floating(call.type):
-            return plain(*args)
-        if pt.is_temporal(call.type):
-            ticks = null_where_impossible(checked, *(_ticks(arg) for arg in args))
-            return ticks.view(call.type)
-        result = null_where_impossible(checked, *args)
-        return result if result.type == call.type else result.cast(call.type)
+            return finished(_floats(plain, args), call.type, args)
+        ticks = [_ticks(arg) for arg in args]
+        with np.errstate(over="ignore"):
+            result, wrong = exact(*ticks)
+        return finished(result, call.type, args, wrong)
 
     return kernel
 
 
-def _ticks(value: Value) -> Value:
-    """Times and durations as integers in their unit; the units agree already."""
-    if not pt.is_temporal(value.type):
-        return value
-    return value.cast(pa.int64()) if is_scalar(value) else value.view(pa.int64())
+def _ticks(value: Value) -> Any:
+    """Integers; those of times and durations in their unit. The units agree already."""
+    if pt.is_temporal(value.type):
+        value = value.cast(pa.int64()) if is_scalar(value) else value.view(pa.int64())
+    numbers = numbers_of(value)
+    return np.int64(numbers) if is_scalar(value) else numbers
 
 
-def _divide(_call: Call, args: Sequence[Value]) -> Any:
-    dividend, divisor = args
-    return null_where(pc.equal(divisor, 0.0), pc.divide(dividend, divisor))
+def _floats(function: Callable[..., Any], args: Sequence[Value]) -> NDArray[Any]:
+    dtype = np.float32 if pt.is_float32(args[0].type) else np.float64
+    numbers = [np.asarray(numbers_of(arg), dtype=dtype) for arg in args]
+    with np.errstate(all="ignore"):
+        result: NDArray[Any] = function(*numbers)
+    return result
 
 
-def _modulo(call: Call, args: Sequence[Value]) -> Any:
-    if pt.is_decimal(call.type):
-        return _decimal_modulo(call, args)
-    dividend, divisor = (numbers_of(arg) for arg in args)
-    by_zero = np.equal(divisor, 0)
-    dtype = np.float64 if pt.is_floating(call.type) else np.int64
-    with np.errstate(invalid="ignore"):
-        remainder = np.fmod(dividend, np.where(by_zero, 1, divisor))
-    result = null_with(remainder.astype(dtype, copy=False), args)
-    return null_where(pc.equal(args[1], pa.scalar(0, args[1].type)), result)
+def _divide(call: Call, args: Sequence[Value]) -> Computed:
+    result = _floats(np.divide, args)
+    return finished(result, call.type, args, _is_zero(args[1], result))
 
 
-def _decimal_modulo(call: Call, args: Sequence[Value]) -> Any:
-    length = rows(args)
-    pairs = zip(*(as_array(arg, length).to_pylist() for arg in args), strict=True)
-    remainders = [
-        None if a is None or not b else _exact_remainder(a, b, call.type.scale) for a, b in pairs
-    ]
-    return pa.array(remainders, call.type)
+def _modulo(call: Call, args: Sequence[Value]) -> Computed:
+    if pt.is_floating(call.type):
+        result = _floats(np.fmod, args)
+    else:
+        one, other = (_ticks(arg) for arg in args)
+        # Minus one as a divisor overflows in hardware; the remainder by it is that by one.
+        result = np.fmod(one, np.where((other == 0) | (other == -1), np.int64(1), other))
+    return finished(result, call.type, args, _is_zero(args[1], result))
 
 
-def _exact_remainder(dividend: Decimal, divisor: Decimal, scale: int) -> Decimal:
-    # In whole units of the last digit, because decimals in Python round to 28 digits.
-    one, other = (int(each.scaleb(scale, _EXACT)) for each in (dividend, divisor))
-    remainder = abs(one) % abs(other)
-    return Decimal(-remainder if one < 0 else remainder).scaleb(-scale, _EXACT)
+def _is_zero(divisor: Value, like: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.broadcast_to(np.equal(numbers_of(divisor), 0), like.shape)
 
 
-def _power(_call: Call, args: Sequence[Value]) -> Any:
-    return pc.power(*args)
+def _unary(plain: Callable[..., Any], decimal: Callable[..., Any]) -> Kernel:
+    def kernel(call: Call, args: Sequence[Value]) -> Computed:
+        if pt.is_decimal(call.type):
+            return Computed(decimal(args[0]))
+        if pt.is_floating(call.type):
+            return finished(_floats(plain, args), call.type, args)
+        ticks = _ticks(args[0])
+        return finished(plain(ticks), call.type, args, ticks == _SMALLEST)
 
-
-def _ln(_call: Call, args: Sequence[Value]) -> Any:
-    return null_where(pc.less_equal(args[0], 0.0), pc.ln(args[0]))
-
-
-def _sign(call: Call, args: Sequence[Value]) -> Any:
-    return pc.sign(args[0]).cast(call.type)
-
-
-def _unary(function: Callable[..., Any]) -> Kernel:
-    return lambda _call, args: null_where_impossible(function, args[0])
-
-
-def _whole(function: Callable[..., Any]) -> Kernel:
-    # An integer is its own floor and ceiling; Arrow would turn it into floating point.
-    return lambda _call, args: args[0] if pt.is_integer(args[0].type) else function(args[0])
+    return kernel
 
 
 ARITHMETIC_KERNELS: dict[str, Kernel] = {
-    "add": _arithmetic(pc.add, pc.add_checked),
-    "subtract": _arithmetic(pc.subtract, pc.subtract_checked),
-    "multiply": _arithmetic(pc.multiply, pc.multiply_checked),
-    "negate": _arithmetic(pc.negate, pc.negate_checked),
-    "abs": _arithmetic(pc.abs, pc.abs_checked),
+    "add": _arithmetic(np.add, _sum, pc.add),
+    "subtract": _arithmetic(np.subtract, _difference, pc.subtract),
+    "multiply": _arithmetic(np.multiply, _product, pc.multiply),
+    "negate": _unary(np.negative, pc.negate),
+    "abs": _unary(np.abs, pc.abs),
     "divide": _divide,
     "modulo": _modulo,
-    "power": _power,
-    "sqrt": _unary(pc.sqrt),
-    "exp": _unary(pc.exp),
-    "ln": _ln,
-    "sign": _sign,
-    "round": lambda _call, args: round_half_away(args[0], args[1].as_py()),
-    "floor": _whole(pc.floor),
-    "ceil": _whole(pc.ceil),
 }

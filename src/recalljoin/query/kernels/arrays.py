@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +17,26 @@ if TYPE_CHECKING:
 Value: TypeAlias = Any  # pa.Array | pa.Scalar
 """An evaluated argument: one value per row, or one for all rows."""
 
-Kernel = Callable[[Call, Sequence[Any]], Any]
-"""From a call and its evaluated arguments to an array."""
+
+class Computed(NamedTuple):
+    """Values, and the rows whose value cannot be computed; these are null among the values."""
+
+    values: Value
+    impossible: NDArray[np.bool_] | None = None
+
+    @property
+    def n_impossible(self) -> int:
+        """How many values cannot be computed."""
+        return 0 if self.impossible is None else int(self.impossible.sum())
+
+
+Kernel = Callable[[Call, Sequence[Any]], Computed]
+"""From a call and its evaluated arguments to its values."""
 
 
 def is_scalar(value: Value) -> bool:
     """Whether one value stands for all rows."""
     return isinstance(value, pa.Scalar)
-
-
-def rows(arguments: Sequence[Value]) -> int:
-    """Number of rows, told by whichever argument is an array."""
-    return next(len(argument) for argument in arguments if not is_scalar(argument))
 
 
 def as_array(value: Value, length: int) -> pa.Array:
@@ -52,41 +60,54 @@ def null_where(mask: Value, array: Value) -> Any:
     return pc.if_else(pc.fill_null(mask, False), pa.scalar(None, array.type), array)
 
 
-def null_with(result: NDArray[Any], arguments: Sequence[Value]) -> Any:
-    """A numpy result as an array, null wherever an argument is."""
-    array = pa.array(result)
+def known_rows(arguments: Sequence[Value]) -> NDArray[np.bool_] | None:
+    """The rows on which no argument is null; None for all."""
+    known: NDArray[np.bool_] | None = None
     for argument in arguments:
         if is_scalar(argument):
             if not argument.is_valid:
-                return pa.nulls(len(array), array.type)
+                return np.zeros(1, dtype=np.bool_)
         elif argument.null_count:
-            array = null_where(pc.is_null(argument), array)
-    return array
+            valid = np.asarray(argument.is_valid())
+            known = valid if known is None else known & valid
+    return known
 
 
-def null_where_impossible(function: Callable[..., Any], *arguments: Value) -> Any:
-    """``function`` of the arguments, null on those rows for which Arrow refuses to compute it.
+def finished(
+    result: NDArray[Any],
+    type_: pa.DataType,
+    arguments: Sequence[Value],
+    impossible: NDArray[np.bool_] | None = None,
+    null: NDArray[np.bool_] | None = None,
+) -> Computed:
+    """A numpy result as an array of a type, null wherever an argument is.
 
-    Arrow refuses a whole array when one row overflows or cannot be converted. Such rows are rare,
-    so they are found by halving: the cost is one ordinary call plus a few per row refused.
+    Parameters
+    ----------
+    result
+        One value for each row.
+    type_
+        Type of the array.
+    arguments
+        What it was computed from.
+    impossible
+        Rows whose value cannot be computed, as far as no argument is null there.
+    null
+        Further rows that are null.
     """
-    try:
-        return function(*arguments)
-    except pa.ArrowInvalid:
-        length = rows(arguments)
-        if length <= 1:
-            # Of an empty array the function gives its type without meeting any value.
-            return pa.nulls(length, function(*_sliced(arguments, 0, 0)).type)
-        half = length // 2
-        left = null_where_impossible(function, *_sliced(arguments, 0, half))
-        right = null_where_impossible(function, *_sliced(arguments, half, length - half))
-        return pa.concat_arrays([left, right])
+    known = known_rows(arguments)
+    missing = null if known is None else (~known if null is None else ~known | null)
+    if impossible is not None:
+        impossible = impossible if known is None else impossible & known
+        if impossible.any():
+            missing = impossible if missing is None else missing | impossible
+        else:
+            impossible = None
+    if missing is not None:
+        missing = np.broadcast_to(missing, result.shape)
+    return Computed(pa.array(result, type_, mask=missing), impossible)
 
 
 def has_nan(value: Value) -> bool:
     """Whether a floating-point value may be NaN; wrong only on the side of yes."""
     return bool(np.isnan(numbers_of(value)).any())
-
-
-def _sliced(arguments: Sequence[Value], start: int, length: int) -> list[Value]:
-    return [each if is_scalar(each) else each.slice(start, length) for each in arguments]

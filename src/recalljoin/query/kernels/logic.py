@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from recalljoin.query.kernels.arrays import Kernel, Value, has_nan, null_where
+from recalljoin.query.kernels.arrays import Computed, Kernel, Value, has_nan, null_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,9 +42,9 @@ def _may_be_nan(one: Value, other: Value) -> bool:
 
 
 def _comparison(compare: Callable[[Value, Value], Any], *, inverted: bool = False) -> Kernel:
-    def kernel(_call: Call, args: Sequence[Value]) -> Any:
+    def kernel(_call: Call, args: Sequence[Value]) -> Computed:
         result = compare(*args)
-        return pc.invert(result) if inverted else result
+        return Computed(pc.invert(result) if inverted else result)
 
     return kernel
 
@@ -53,7 +53,7 @@ def _greater(one: Value, other: Value) -> Any:
     return less(other, one)
 
 
-def _in(call: Call, args: Sequence[Value]) -> Any:
+def _in(call: Call, args: Sequence[Value]) -> Computed:
     value, literals = args[0], args[1:]
     known = pa.array([each.as_py() for each in literals if each.is_valid], value.type)
     if pt.is_floating(value.type):
@@ -61,9 +61,9 @@ def _in(call: Call, args: Sequence[Value]) -> Any:
         value, known = pc.add(value, 0.0), pc.add(known, 0.0)
     found = null_where(pc.is_null(value), pc.is_in(value, value_set=known))
     if len(known) == len(literals):
-        return found
+        return Computed(found)
     # x IN (1, NULL) is true for 1 and unknown for everything else.
-    return pc.if_else(pc.fill_null(found, False), found, pa.scalar(None, call.type))
+    return Computed(pc.if_else(pc.fill_null(found, False), found, pa.scalar(None, call.type)))
 
 
 LOGIC_KERNELS: dict[str, Kernel] = {
@@ -73,9 +73,10 @@ LOGIC_KERNELS: dict[str, Kernel] = {
     "ge": _comparison(less, inverted=True),
     "gt": _comparison(_greater),
     "le": _comparison(_greater, inverted=True),
-    "and": lambda _call, args: reduce(pc.and_kleene, args),
-    "or": lambda _call, args: reduce(pc.or_kleene, args),
-    "not": lambda _call, args: pc.invert(args[0]),
-    "is_null": lambda _call, args: pc.is_null(args[0]),
+    "and": lambda _call, args: Computed(reduce(pc.and_kleene, args)),
+    "or": lambda _call, args: Computed(reduce(pc.or_kleene, args)),
+    "not": lambda _call, args: Computed(pc.invert(args[0])),
+    "is_null": lambda _call, args: Computed(pc.is_null(args[0])),
+    "is_true": lambda _call, args: Computed(pc.fill_null(args[0], False)),
     "in": _in,
 }

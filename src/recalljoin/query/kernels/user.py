@@ -11,8 +11,8 @@ import pyarrow.types as pt
 
 from recalljoin.errors import FunctionError
 from recalljoin.query.arrow_types import canonical, family, is_number
-from recalljoin.query.kernels.arrays import Value, as_array
-from recalljoin.query.kernels.conversion import convert
+from recalljoin.query.kernels.arrays import Computed, Value, as_array
+from recalljoin.query.kernels.widening import to_double
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recalljoin.query.functions import UserFunction
 
 
-def call_user_function(call: Call, args: Sequence[Value], length: int) -> Any:
+def call_user_function(call: Call, args: Sequence[Value], length: int) -> Computed:
     """The function's results for ``length`` rows, as an array of the type it declares.
 
     Raises
@@ -33,15 +33,16 @@ def call_user_function(call: Call, args: Sequence[Value], length: int) -> Any:
     user = call.user
     arrays = [as_array(arg, length) for arg in args]
     if user.nulls == "pass":
-        return _per_row(user, arrays, length)
+        return Computed(_per_row(user, arrays, length))
     complete = _complete_rows(arrays)
     if complete is None:
-        return _on_complete(user, arrays, length)
+        return Computed(_on_complete(user, arrays, length))
     dense = [array.filter(complete) for array in arrays]
     results = _on_complete(user, dense, pc.sum(complete).as_py() or 0)
     # Each complete row takes the next result; a null index leaves null.
     places = np.cumsum(complete.to_numpy(zero_copy_only=False)) - 1
-    return results.take(pa.array(places, mask=~complete.to_numpy(zero_copy_only=False)))
+    missing = ~complete.to_numpy(zero_copy_only=False)
+    return Computed(results.take(pa.array(places, mask=missing)))
 
 
 def _complete_rows(arrays: Sequence[pa.Array]) -> pa.Array | None:
@@ -101,7 +102,8 @@ def _typed(user: UserFunction, result: Any) -> Any:
             return pa.array(result, user.returns)
         if is_number(result.type) and pt.is_floating(user.returns):
             # The nearest floating-point number will do; anything else must fit exactly.
-            return convert(result, user.returns)
+            doubles = to_double(result) if pt.is_decimal128(result.type) else result
+            return doubles.cast(user.returns, safe=False)
         if not _is_kind_of(result.type, user.returns):
             raise pa.ArrowTypeError(result.type)
         return result.cast(user.returns)

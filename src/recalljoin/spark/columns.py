@@ -1,0 +1,136 @@
+"""What Spark computes of a query: what concerns one stream, and what is selected.
+
+Parts of the condition that read one stream become columns of that stream before its tuples are
+routed. What is selected is computed when results are rows again, over one struct per stream. Both
+have all of Spark's functions, and Spark's rules about nulls and errors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+from recalljoin.engine import RESULT_TIME
+from recalljoin.errors import InvalidQuery
+from recalljoin.query.one_stream import computed_text
+from recalljoin.query.sources import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from recalljoin.query import BoundQuery, Query, TimeUnit
+
+
+def bind_frames(
+    query: Query, frames: Mapping[str, DataFrame], *, time_unit: TimeUnit
+) -> tuple[BoundQuery, dict[str, DataFrame]]:
+    """A query bound to the DataFrames of its streams, and these with the columns it computes.
+
+    Parameters
+    ----------
+    query
+        As the user states it.
+    frames
+        The DataFrame of each stream, by the stream's name.
+    time_unit
+        What integer times count in.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the query.
+    """
+    schemas = {name: arrow_schema(frame) for name, frame in frames.items()}
+    columns = query.spark_columns(schemas)
+    computed = computed_schemas(columns, frames)
+    bound = query.bind(schemas, time_unit=time_unit, computed=computed)
+    wide = {name: with_computed(frame, columns[name]) for name, frame in frames.items()}
+    return bound, wide
+
+
+def computed_schemas(
+    columns: Mapping[str, Mapping[str, str]], frames: Mapping[str, DataFrame]
+) -> dict[str, pa.Schema]:
+    """The types of what Spark computes for each stream.
+
+    Parameters
+    ----------
+    columns
+        For each stream Spark's SQL, by name of a column.
+    frames
+        The DataFrame of each stream.
+
+    Raises
+    ------
+    InvalidQuery
+        With everything that Spark cannot compute.
+    """
+    faults: list[str] = []
+    found: dict[str, pa.Schema] = {}
+    for stream, texts in columns.items():
+        fields: list[pa.Field] = []
+        for name, text in texts.items():
+            try:
+                fields += arrow_schema(frames[stream].select(sf.expr(text).alias(name)))
+            except PySparkException as error:
+                faults.append(_fault(str(computed_text(name)), error))
+        found[stream] = pa.schema(fields)
+    if faults:
+        raise InvalidQuery(faults)
+    return found
+
+
+def with_computed(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """The DataFrame with further columns, of which the SQL is given by name."""
+    if not columns:
+        return frame
+    return frame.select("*", *(sf.expr(text).alias(name) for name, text in columns.items()))
+
+
+def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
+    """What a query selects, from results with the columns it reads.
+
+    Raises
+    ------
+    InvalidQuery
+        With everything that Spark cannot compute.
+    """
+    if query.spark_select is None:
+        return rows
+    structs = []
+    for s, stream in enumerate(query.streams):
+        fields = [
+            sf.col(quoted(column.name)).alias(column.name.removeprefix(f"{stream.name}."))
+            for column in query.select or ()
+            if column.expression.streams == {s}
+        ]
+        structs += [sf.struct(*fields).alias(stream.name)] if fields else []
+    members = rows.select(*structs, RESULT_TIME)
+    outputs: list[Column] = []
+    faults: list[str] = []
+    for name, text in query.spark_select:
+        output = sf.expr(text).alias(name)
+        try:
+            members.select(output).schema  # noqa: B018 - asks Spark whether it can
+        except PySparkException as error:
+            faults.append(_fault(text, error))
+        outputs.append(output)
+    if faults:
+        raise InvalidQuery(faults)
+    return members.select(*outputs, RESULT_TIME)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's SQL writes it, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _fault(text: str, error: PySparkException) -> str:
+    # After the first line come the plan and where in the text it was.
+    first = str(error).strip().split("\n", maxsplit=1)[0]
+    return f"in `{text}`: Spark cannot compute it: {first}"
