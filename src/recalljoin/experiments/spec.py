@@ -37,7 +37,7 @@ _START = 1.2
 # without running anything again.
 SOURCES = (
     "datasets", "engine", "quality", "query",
-    "spark/cells.py", "spark/hashing.py", "spark/packing.py", "spark/streams.py",
+    "spark/cells.py", "spark/hashing.py", "spark/packing.py",
     "experiments/evaluation.py", "experiments/generation.py",
     "experiments/jumps.py", "experiments/packing.py", "experiments/recorded.py",
     "experiments/run.py", "experiments/setup.py", "experiments/spec.py", "experiments/tasks.py",
