@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
@@ -152,6 +152,15 @@ def test_a_checkpoint_of_another_join_is_refused_and_what_changed_is_named(tmp_p
         "back as they were, or start with a new checkpoint and a new control log"
     )
     with pytest.raises(InvalidSetting, match="belongs to another join"):
+        source.partitions(old, old)
+
+
+def test_a_checkpoint_of_an_older_release_is_refused(tmp_path: Path) -> None:
+    source = reader(tmp_path)
+    old = {name: value for name, value in source.initialOffset().items() if name != "layout"}
+    with pytest.raises(StateVersionError, match=r"state has layout None, this release reads"):
+        source.latestOffset(old, NO_LIMIT)
+    with pytest.raises(StateVersionError, match=r"start with a new checkpoint"):
         source.partitions(old, old)
 
 

@@ -21,7 +21,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from recalljoin.spark.cell_state import check_identity
+from recalljoin.spark.cell_state import check_identity, check_layout
 from recalljoin.spark.hot import HotTracker, Version, next_versions
 from recalljoin.spark.packing import PARCELS_DDL, Control
 from recalljoin.spark.report import MeasuredRecall
@@ -40,6 +40,9 @@ _LOG = logging.getLogger(__name__)
 FORMAT = "recalljoin_control"
 CONTROL_LOG = "control_log"
 """Where an offset says the control log is, so that it is found from the progress of a query."""
+LAYOUT = 5
+"""How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
+name would look like an empty state."""
 COMPACT_AFTER = 256
 """Batches whose reports are put together when there are so many."""
 _NOT_COMPACTED = 8
@@ -133,6 +136,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "retention": None,
             "limited": False,
             "hot": [],
+            "layout": LAYOUT,
             "identity": self._plan.identity,
             CONTROL_LOG: self._plan.log.address,
         }
@@ -143,7 +147,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
         """Where the next batch ends: one step further, with its slack, or where it starts."""
-        check_identity(start["identity"], self._plan.identity)
+        self._check(start)
         is_up_to_date = self._catch_up()
         now = max(int(time.time() * 1000), start["clock"])
         # The first batch of a run may hold data whatever the last one of the run before did.
@@ -169,9 +173,15 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "retention": self._adaptation.retention,
             "limited": self._adaptation.is_limited,
             "hot": hot,
+            "layout": LAYOUT,
             "identity": self._plan.identity,
             CONTROL_LOG: self._plan.log.address,
         }
+
+    def _check(self, offset: dict[str, Any]) -> None:
+        """Refuse a checkpoint of another release, or of another join."""
+        check_layout(offset.get("layout"), LAYOUT)
+        check_identity(offset["identity"], self._plan.identity)
 
     def _slack(self, start: dict[str, Any]) -> int:
         """K of the next batch; without any report, no less than that of the batch before."""
@@ -233,7 +243,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The one partition of a batch."""
-        check_identity(end["identity"], self._plan.identity)
+        self._check(end)
         if end["n"] == start["n"]:
             return []
         # Should the control log have been lost, the offset still knows.

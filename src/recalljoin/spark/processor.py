@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
@@ -47,6 +47,9 @@ SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost
 _ONE = 10**12
 """A recall of 1 among the counts, which are whole numbers."""
 
+_PLACE_BITS = 40
+"""Of a key in the state: the places of one cell."""
+
 # Local properties Spark sets for the tasks of a streaming query.
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
@@ -55,40 +58,51 @@ _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 class _GroupState:
     """The state of a group's cells, which are threads: Spark's state takes one call at a time."""
 
-    meta: MapState
-    chunks: MapState
+    values: MapState
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
 class _CellStore:
-    """A cell's share of its group's state."""
+    """A cell's share of its group's state.
+
+    One map holds everything: Spark prepares each state variable anew in every batch, which takes
+    longer than a small join does. The first place of a cell is for its meta data.
+    """
 
     state: _GroupState
     cell: int
 
     def read_meta(self) -> str | None:
-        with self.state.lock:
-            row = self.state.meta.getValue((self.cell,))
-        return None if row is None else cast("str", row[0])
+        content = self._read(0)
+        return None if content is None else content.decode()
 
     def write_meta(self, content: str) -> None:
-        with self.state.lock:
-            self.state.meta.updateValue((self.cell,), (content,))
+        self._write(0, content.encode())
 
     def read_chunk(self, number: int) -> bytes:
-        with self.state.lock:
-            row = self.state.chunks.getValue((self.cell, number))
-        assert row is not None, f"chunk {number} of cell {self.cell} is in no state"
-        return bytes(row[0])
+        content = self._read(1 + number)
+        assert content is not None, f"chunk {number} of cell {self.cell} is in no state"
+        return content
 
     def write_chunk(self, number: int, content: bytes) -> None:
-        with self.state.lock:
-            self.state.chunks.updateValue((self.cell, number), (content,))
+        self._write(1 + number, content)
 
     def drop_chunk(self, number: int) -> None:
         with self.state.lock:
-            self.state.chunks.removeKey((self.cell, number))
+            self.state.values.removeKey(self._key(1 + number))
+
+    def _key(self, place: int) -> tuple[int]:
+        return (self.cell << _PLACE_BITS | place,)
+
+    def _read(self, place: int) -> bytes | None:
+        with self.state.lock:
+            row = self.state.values.getValue(self._key(place))
+        return None if row is None else bytes(row[0])
+
+    def _write(self, place: int, content: bytes) -> None:
+        with self.state.lock:
+            self.state.values.updateValue(self._key(place), (content,))
 
 
 class CellProcessor(StatefulProcessor):
@@ -106,10 +120,8 @@ class CellProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once for each task."""
         settle()
-        self._state = _GroupState(
-            handle.getMapState("meta", "cell int", "content string"),
-            handle.getMapState("chunks", "cell int, number bigint", "content binary"),
-        )
+        values = handle.getMapState("cells", "place bigint", "content binary")
+        self._state = _GroupState(values)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002 - Spark's names
         """Called by Spark once for each group and batch."""
