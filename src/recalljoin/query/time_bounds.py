@@ -151,8 +151,8 @@ class TimeBounds:
 
 
 def is_implied(bounds: Sequence[Bound], windows: Sequence[int]) -> bool:
-    """Whether tuples within the windows satisfy all bounds anyway.
+    """Whether the windows say exactly what the bounds say.
 
     No member of a result is further from an earlier one than the window of the earlier one.
     """
-    return bool(bounds) and all(windows[bound.early] <= bound.most for bound in bounds)
+    return bool(bounds) and all(windows[bound.early] == bound.most for bound in bounds)
