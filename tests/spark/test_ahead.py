@@ -139,7 +139,9 @@ def test_a_time_no_later_than_the_clock_is_believed_at_once() -> None:
     assert verdict([NOW], known=NOW - 24 * HOUR, clock=NOW).limit is None
     assert verdict([NOW + HOUR // 2], known=NOW - 24 * HOUR, clock=NOW).limit is None
     assert verdict([NOW + 3 * HOUR], known=NOW - 24 * HOUR, clock=NOW).limit is not None
-    # But the clock says nothing about integers that count from elsewhere.
+    # A clock that counts from elsewhere, as the arrivals of a recording may, says nothing.
+    assert verdict([NOW], known=NEVER, clock=5_000).limit is None
+    # Nor does the clock about integers that count from elsewhere.
     assert verdict([NOW], known=5, clock=NOW).limit is not None
 
 

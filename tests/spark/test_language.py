@@ -105,6 +105,27 @@ def test_a_star_shows_the_columns_of_the_streams_alone(spark: SparkSession, tmp_
     assert joined.count() == expected(frames).count()
 
 
+def test_refused_and_late_rows_show_the_columns_of_the_stream_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import recalljoin as rj
+
+    frames = inputs(spark)
+    late = spark.createDataFrame([(moment(0), "aa", 0.5, (1,), 2000)], CLICKS)
+    timeless = spark.createDataFrame([(None, "aa", 0.5, (1,), 5)], CLICKS)
+    frames["c"] = frames["c"].unionAll(late).unionAll(timeless)
+    joined = rj.join(
+        *(rj.Stream(name, frame, arrival="at") for name, frame in frames.items()),
+        **settings(tmp_path, k=0, time_unit="s", late_rows=True),
+    )
+    joined.count()
+    opened = rj.open(str(tmp_path / "log"))
+    own = frames["c"].schema.names
+    assert opened.refused("c").select("c.*").columns == own
+    assert opened.late("c").select("c.*").columns == own
+    assert opened.late("c").where("delay > 800").count() == 1
+
+
 def test_a_recording_is_evaluated_with_the_same_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:

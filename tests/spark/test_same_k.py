@@ -82,7 +82,7 @@ def test_evaluate_chooses_the_k_of_every_batch_that_streaming_chooses(
 def test_evaluate_chooses_the_k_of_every_batch_of_a_running_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    import recalljoin.spark as rj
+    import recalljoin as rj
     from tests.spark.test_streaming_query import run, slacks_used
 
     n_ticks, windows = 14, [100, 60]
@@ -90,7 +90,7 @@ def test_evaluate_chooses_the_k_of_every_batch_of_a_running_query(
     recording.write(tmp_path / "in")
     frames = recording.frames(spark, tmp_path / "in")
     joined = rj.join(
-        *(rj.stream(f, name=f"s{s + 1}", window=windows[s]) for s, f in enumerate(frames)),
+        *(rj.Stream(f"s{s + 1}", f, window=windows[s]) for s, f in enumerate(frames)),
         on="s1.a = s2.a",
         select="s1.ts AS one",
         recall=0.9,

@@ -135,6 +135,8 @@ def bind(
     n_faults = len(faults.query)
     parts, outputs = _lower(statement, found, computed, faults)
     known = [stream for stream in streams if stream is not None]
+    if len(known) < len(streams) or len(faults.query) > n_faults:
+        faults.query.extend(_surely_without_window(statement))
     if len(known) == len(streams):
         bounds = TimeBounds([_time_of(s, at) for at, s in enumerate(known)], unit, time_unit)
         if len(faults.query) == n_faults:
@@ -220,6 +222,16 @@ def _is_equality(part: Expression) -> bool:
 
 def _time_of(stream: BoundStream, at: int) -> Column:
     return Column(at, stream.time, stream.schema.field(stream.time).type)
+
+
+def _surely_without_window(statement: Statement) -> list[str]:
+    """Faults of streams without a window, where no mended condition could give them one."""
+    condition = (statement.condition or "").lower()
+    return [
+        f"stream `{stream.name}` has no window; write `{stream.name} [5 SEC]` or window='5 seconds'"
+        for stream in statement.streams
+        if stream.window is None and stream.time.lower() not in condition
+    ]
 
 
 def _with_windows(

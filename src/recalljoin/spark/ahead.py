@@ -166,7 +166,10 @@ class AheadRule:
     def _believed(self, s: int, known: int, now: int | None) -> int | None:
         """The time up to which the clock vouches for a stream's times; None if it does not."""
         grace = self.grace[s]
-        if now is None or (grace is None and known != NEVER and known < self._this_century):
+        # Arrivals of a recording may count from anywhere, and are no time of day then.
+        if now is None or now < self._this_century:
+            return None
+        if grace is None and known != NEVER and known < self._this_century:
             return None
         return now + (grace or 0) + self.max_ahead
 

@@ -13,7 +13,9 @@ from pyspark.sql.window import Window
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.one_stream import computed_text
 from recalljoin.query.spelling import way_out
+from recalljoin.spark.columns import quoted
 from recalljoin.spark.control import CONTROL_LOG
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE
@@ -98,7 +100,7 @@ class JoinLog:
             When the join has no such stream, or no late tuple of it is kept.
         """
         rows = self._spark.read.parquet(self._rows_folder("late", stream))
-        names = [name for name in rows.columns if not name.startswith("__")]
+        names = [name for name in _own(rows.columns) if not name.startswith("__")]
         copies = Window.partitionBy("__batch", PLACE)
         # A tuple with copies has lost results in several cells; one of them owns it.
         lost = sf.when(sf.col(PLACE).isNull(), sf.col("__lost")).otherwise(
@@ -108,7 +110,7 @@ class JoinLog:
             rows.withColumn("__all_lost", lost)
             .where("__owned")
             .select(
-                sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+                sf.struct(*map(quoted, names)).alias(stream),
                 sf.col("__delay").alias("delay"),
                 sf.col("__all_lost").alias("lost"),
                 sf.col("__beyond").alias("beyond"),
@@ -125,9 +127,9 @@ class JoinLog:
             When the join has no such stream, or no row of it was refused.
         """
         rows = self._spark.read.parquet(self._rows_folder("refused", stream))
-        names = [name for name in rows.columns if name != "__reason"]
+        names = [name for name in _own(rows.columns) if name != "__reason"]
         return rows.select(
-            sf.struct(*(f"`{name}`" for name in names)).alias(stream),
+            sf.struct(*map(quoted, names)).alias(stream),
             sf.col("__reason").alias("reason"),
         )
 
@@ -238,3 +240,8 @@ def _folders_in(progress: Any) -> Iterator[str | None]:
             continue
         if isinstance(offset, dict) and CONTROL_LOG in offset:
             yield offset[CONTROL_LOG]
+
+
+def _own(names: list[str]) -> list[str]:
+    """Without the columns that Spark computed for the condition."""
+    return [name for name in names if computed_text(name) is None]

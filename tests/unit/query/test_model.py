@@ -129,6 +129,17 @@ def test_a_query_needs_a_window_of_every_stream_and_says_so_with_all_other_fault
     with pytest.raises(InvalidQuery) as error:
         query.bind(dict.fromkeys("abc", schema))
     first, second, third = error.value.faults
-    assert first == "stream `a` has no window; write for example window='5 seconds'"
-    assert second == "stream `b` has no window; write for example window='5 seconds'"
-    assert "no time column `at`" in third
+    assert "no time column `at`" in first
+    assert second == "stream `a` has no window; write `a [5 SEC]` or window='5 seconds'"
+    assert third == "stream `b` has no window; write `b [5 SEC]` or window='5 seconds'"
+
+
+def test_a_window_that_a_mended_condition_may_give_is_not_asked_for() -> None:
+    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    query = Query(
+        streams=[Stream("a"), Stream("b", window=5)], condition="b.ts <= a.ts + 5 AND a.nope = b.x"
+    )
+    with pytest.raises(InvalidQuery) as error:
+        query.bind(dict.fromkeys("ab", schema))
+    (only,) = error.value.faults
+    assert "no column `nope`" in only

@@ -82,9 +82,9 @@ def test_a_query_is_explained_by_what_its_streams_carry_or_are_given() -> None:
 
 def test_faults_of_a_text_and_of_its_columns_come_together() -> None:
     with pytest.raises(InvalidQuery) as error:
-        explain("SELECT * FROM a, b [5 SEC] WHERE a.x = b.y", {"a": TABLE, "b": TABLE}, time="t")
+        explain("SELECT * FROM a, b [5 SEC] WHERE a.x = b.y", {"a": TABLE, "b": TABLE}, time="at_t")
     text = str(error.value)
-    for fault in ("stream `a` has no window", "has no time column `t`", "`y`"):
+    for fault in ("stream `a` has no window", "has no time column `at_t`", "`y`"):
         assert fault in text
 
 
