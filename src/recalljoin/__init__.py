@@ -16,7 +16,7 @@ from recalljoin.errors import (
 
 if typing.TYPE_CHECKING:
     from recalljoin.quality.advice import Advice, advise
-    from recalljoin.quality.replayed import Replayed, replay
+    from recalljoin.quality.local_replay import Replayed, replay
     from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
     from recalljoin.spark import JoinLog, join, open, prepare, sample, sql
 
@@ -52,7 +52,7 @@ __all__ = [
 
 _HOMES = {
     "recalljoin.quality.advice": ("Advice", "advise"),
-    "recalljoin.quality.replayed": ("Replayed", "replay"),
+    "recalljoin.quality.local_replay": ("Replayed", "replay"),
     "recalljoin.query": ("Functions", "Quality", "Query", "Stream", "explain", "parse_query"),
     "recalljoin.spark": ("JoinLog", "join", "open", "prepare", "sample", "sql"),
 }

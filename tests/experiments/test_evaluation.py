@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from recalljoin.experiments import Recording
+    from recalljoin.experiments import RecordedJoin
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ def tables() -> dict[str, pa.Table]:
 @pytest.fixture(scope="module")
 def recording(
     spark: SparkSession, tables: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory
-) -> Recording:
+) -> RecordedJoin:
     from recalljoin.experiments import open_recording
 
     files = write(tables, tmp_path_factory.mktemp("recording"))
@@ -54,7 +54,7 @@ def recording(
 
 
 def test_a_run_is_what_the_engine_gives_and_is_scored_against_the_true_results(
-    recording: Recording, tables: dict[str, pa.Table]
+    recording: RecordedJoin, tables: dict[str, pa.Table]
 ) -> None:
     from recalljoin.experiments import Setup
 
@@ -68,7 +68,7 @@ def test_a_run_is_what_the_engine_gives_and_is_scored_against_the_true_results(
     assert set(record.to_json()["k_ms"]) == {300}
 
 
-def test_without_the_truth_a_run_goes_by_what_it_counted(recording: Recording) -> None:
+def test_without_the_truth_a_run_goes_by_what_it_counted(recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup
 
     setup = Setup(policy="none", period="1 s", interval="1 s")
@@ -78,7 +78,7 @@ def test_without_the_truth_a_run_goes_by_what_it_counted(recording: Recording) -
 
 @pytest.mark.parametrize("policy", ["slack", "noneqsel", "max"])
 def test_rows_are_as_many_as_were_counted_and_each_only_once(
-    recording: Recording, tables: dict[str, pa.Table], tmp_path: Path, policy: str
+    recording: RecordedJoin, tables: dict[str, pa.Table], tmp_path: Path, policy: str
 ) -> None:
     from recalljoin.experiments import Setup
 
@@ -94,7 +94,7 @@ def test_rows_are_as_many_as_were_counted_and_each_only_once(
     assert set(found) <= everything
 
 
-def test_rows_of_several_cells_are_those_of_one(recording: Recording, tmp_path: Path) -> None:
+def test_rows_of_several_cells_are_those_of_one(recording: RecordedJoin, tmp_path: Path) -> None:
     from recalljoin.experiments import Setup
 
     found = []
@@ -107,7 +107,7 @@ def test_rows_of_several_cells_are_those_of_one(recording: Recording, tmp_path: 
     assert found[0] == found[1]
 
 
-def test_results_can_be_made_and_not_written(recording: Recording) -> None:
+def test_results_can_be_made_and_not_written(recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup
 
     count = recording.evaluate(Setup(policy="none"))
@@ -115,7 +115,7 @@ def test_results_can_be_made_and_not_written(recording: Recording) -> None:
     assert comparable(count) == comparable(rows)
 
 
-def test_with_several_cells_k_adapts_once_in_a_micro_batch(recording: Recording) -> None:
+def test_with_several_cells_k_adapts_once_in_a_micro_batch(recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup
 
     def n_points(**more: Any) -> int:
@@ -134,7 +134,7 @@ def test_with_several_cells_k_adapts_once_in_a_micro_batch(recording: Recording)
 )
 def test_inputs_of_any_kind_give_the_same(
     spark: SparkSession,
-    recording: Recording,
+    recording: RecordedJoin,
     tables: dict[str, pa.Table],
     tmp_path: Path,
     kind: str,
@@ -166,7 +166,7 @@ def test_inputs_of_any_kind_give_the_same(
 
 
 def test_integer_arrivals_are_milliseconds_beside_timestamps(
-    spark: SparkSession, recording: Recording, tables: dict[str, pa.Table], tmp_path: Path
+    spark: SparkSession, recording: RecordedJoin, tables: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     from recalljoin.experiments import Setup, evaluate
 
@@ -229,7 +229,7 @@ def test_ties_of_arrival_go_by_the_order_of_inputs(spark: SparkSession, tmp_path
 
 
 def test_positions_order_arrivals_but_tell_no_time(
-    spark: SparkSession, recording: Recording, tables: dict[str, pa.Table], tmp_path: Path
+    spark: SparkSession, recording: RecordedJoin, tables: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     from recalljoin.experiments import Setup, evaluate
 
@@ -289,7 +289,9 @@ def test_empty_inputs_are_evaluated_too(
         json.dumps(content, allow_nan=False)
 
 
-def test_the_target_of_the_query_holds_where_the_setup_leaves_it_open(recording: Recording) -> None:
+def test_the_target_of_the_query_holds_where_the_setup_leaves_it_open(
+    recording: RecordedJoin,
+) -> None:
     from recalljoin.experiments import Setup
 
     query = parse_query(f"{QUERY} WITH RECALL 0.8 OVER 4 SEC")
@@ -299,7 +301,7 @@ def test_the_target_of_the_query_holds_where_the_setup_leaves_it_open(recording:
     assert with_target.evaluate(Setup(policy="none", recall=0.7)).target == 0.7
 
 
-def test_several_threads_may_evaluate_at_once(recording: Recording) -> None:
+def test_several_threads_may_evaluate_at_once(recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup
 
     setups = [Setup(policy="fixed", k=k, **SHORT) for k in (0, 200, 400)]
@@ -309,7 +311,7 @@ def test_several_threads_may_evaluate_at_once(recording: Recording) -> None:
     assert together[0]["produced"] < together[1]["produced"] < together[2]["produced"]
 
 
-def test_inputs_kept_in_memory_can_be_let_go(spark: SparkSession, recording: Recording) -> None:
+def test_inputs_kept_in_memory_can_be_let_go(spark: SparkSession, recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup, open_recording
 
     frames = {n: spark.createDataFrame(t) for n, t in disordered(2).items()}
@@ -321,7 +323,7 @@ def test_inputs_kept_in_memory_can_be_let_go(spark: SparkSession, recording: Rec
     assert not recording.pieces.is_cached
 
 
-def test_true_results_are_found_once_and_can_be_given(recording: Recording) -> None:
+def test_true_results_are_found_once_and_can_be_given(recording: RecordedJoin) -> None:
     from recalljoin.experiments import Setup
 
     truth = recording.truth()
@@ -331,7 +333,7 @@ def test_true_results_are_found_once_and_can_be_given(recording: Recording) -> N
 
 
 def test_faults_are_told_before_anything_runs(
-    spark: SparkSession, recording: Recording, tables: dict[str, pa.Table], tmp_path: Path
+    spark: SparkSession, recording: RecordedJoin, tables: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     from recalljoin.experiments import Setup, evaluate, open_recording
 

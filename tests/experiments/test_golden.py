@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from recalljoin.experiments import Recording
+    from recalljoin.experiments import RecordedJoin
 
 pytestmark = [pytest.mark.spark, pytest.mark.data]
 
 INPUTS = ("syn3", "syn4", "soccer")
 POLICIES = [("none", 0), *(("fixed", k) for k in (50, 300, 2500, 25000)), ("max", 0)]
-_OPEN: dict[str, Recording] = {}
+_OPEN: dict[str, RecordedJoin] = {}
 
 
 @functools.cache
@@ -28,7 +28,7 @@ def answers(folder: Path) -> dict[str, Any]:
     return content
 
 
-def recording(spark: SparkSession, folder: Path) -> Recording:
+def recording(spark: SparkSession, folder: Path) -> RecordedJoin:
     from recalljoin.experiments import open_recording
 
     if folder.name not in _OPEN:

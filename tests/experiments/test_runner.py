@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="experiments run on Spark")
 from recalljoin.experiments import make_frame, open_recording
 from recalljoin.experiments.runner import run_specs
 from recalljoin.experiments.spec import DataSpec, RunSpec, run_spec
-from recalljoin.experiments.store import Store
+from recalljoin.experiments.store import RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +33,12 @@ CELLS = run_spec(X3, "slack", 0.9, period=5_000, arrival_mode="tick", cells=2)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("runs"), "code")
+def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    return RunStore(tmp_path_factory.mktemp("runs"), "code")
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, store: Store) -> dict[RunSpec, Run]:
+def runs(spark: SparkSession, store: RunStore) -> dict[RunSpec, Run]:
     made: list[RunSpec] = []
     runs = run_specs(spark, [*SPECS, CELLS], store, done=made.append, workers=2)
     assert sorted(map(hash, made)) == sorted(map(hash, {*SPECS, CELLS}))
@@ -60,7 +60,7 @@ def test_a_run_is_what_evaluating_the_recording_gives(
 
 
 def test_what_was_run_is_not_run_again(
-    spark: SparkSession, store: Store, runs: dict[RunSpec, Run]
+    spark: SparkSession, store: RunStore, runs: dict[RunSpec, Run]
 ) -> None:
     made: list[RunSpec] = []
     again = run_specs(spark, [*SPECS, CELLS], store, done=made.append)
@@ -68,16 +68,18 @@ def test_what_was_run_is_not_run_again(
     assert again == runs
 
 
-def test_other_code_runs_again(spark: SparkSession, store: Store, runs: dict[RunSpec, Run]) -> None:
+def test_other_code_runs_again(
+    spark: SparkSession, store: RunStore, runs: dict[RunSpec, Run]
+) -> None:
     made: list[RunSpec] = []
-    other = Store(store.folder, "other code")
+    other = RunStore(store.folder, "other code")
     again = run_specs(spark, SPECS[:1], other, done=made.append)
     assert made == SPECS[:1]
     assert again[SPECS[0]].numbers["k_ms"] == runs[SPECS[0]].numbers["k_ms"]
 
 
 def test_after_an_interruption_it_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    store = Store(tmp_path, "code")
+    store = RunStore(tmp_path, "code")
     specs = [run_spec(X3, "fixed", period=5_000, k=k) for k in (0, 100, 200, 300)]
     first: list[RunSpec] = []
 

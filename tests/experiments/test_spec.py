@@ -14,7 +14,7 @@ import recalljoin
 from recalljoin.experiments.jumps import FACTOR, LAG
 from recalljoin.experiments.run import Run
 from recalljoin.experiments.spec import SOURCES, DataSpec, code_version, run_spec
-from recalljoin.experiments.store import Store
+from recalljoin.experiments.store import RunStore
 from tests.experiments.runs import record_of
 
 X3 = DataSpec("x3", 0.5)
@@ -43,10 +43,10 @@ def test_policies_without_a_target_are_run_once_for_all_targets() -> None:
 
 def test_a_stored_run_is_found_under_the_same_code_alone(tmp_path: Path) -> None:
     spec, run = run_spec(X3, "slack"), Run.of(record_of("slack"))
-    assert Store(tmp_path, "one").load(spec) is None
-    Store(tmp_path, "one").save(spec, run)
-    assert Store(tmp_path, "one").load(spec) == run
-    assert Store(tmp_path, "two").load(spec) is None
+    assert RunStore(tmp_path, "one").load(spec) is None
+    RunStore(tmp_path, "one").save(spec, run)
+    assert RunStore(tmp_path, "one").load(spec) == run
+    assert RunStore(tmp_path, "two").load(spec) is None
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 

@@ -15,7 +15,7 @@ from recalljoin.engine import drain
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import Profile, RecallMeter, profile_of
 from recalljoin.quality.profiling import Arrived
-from recalljoin.quality.settled import SettledRecall
+from recalljoin.quality.settled_recall import SettledRecall
 from tests.properties.engine_runs import Arrival, EngineRun, Script, taken_as
 from tests.properties.engine_scripts import scripts
 

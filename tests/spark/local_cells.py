@@ -15,7 +15,7 @@ from recalljoin.spark import cell
 from recalljoin.spark.cell import ByTick, ByTuple, CellPlan, run_batch
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.control_log import ControlLog
-from recalljoin.spark.hot import version_at
+from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.report import Report, merged
 from tests.unfolding import unfolded

@@ -15,7 +15,7 @@ from recalljoin.errors import InvalidSetting, RecallJoinError
 from recalljoin.query import Query, Stream
 from recalljoin.spark.cells import NOT_HOT, Hot, make_grid
 from recalljoin.spark.hashing import hashed
-from recalljoin.spark.hot import (
+from recalljoin.spark.hot_keys import (
     Heavy,
     HotTracker,
     Version,

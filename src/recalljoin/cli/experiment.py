@@ -58,7 +58,7 @@ def experiment(ctx: click.Context, /, **given: Any) -> None:
     from recalljoin.experiments.report import write_docs, write_page
     from recalljoin.experiments.runner import run_specs
     from recalljoin.experiments.spec import code_version
-    from recalljoin.experiments.store import Store
+    from recalljoin.experiments.store import RunStore
 
     scale = scales.quick(seed) if given["quick"] else scales.full(seed)
     if "recordings" in chosen:
@@ -68,7 +68,7 @@ def experiment(ctx: click.Context, /, **given: Any) -> None:
         if left_out:
             click.echo(left_out)
     specs = specs_of(chosen, scale)
-    store = Store(Path(out) / "runs", code_version())
+    store = RunStore(Path(out) / "runs", code_version())
     missing = [spec for spec in specs if store.load(spec) is None]
     if specs:
         click.echo(announced(specs, missing))

@@ -21,7 +21,7 @@ BLOCK = 1024
 
 (ADD, SUBTRACT, SUBTRACT_FROM, MULTIPLY, DIVIDE, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER,
  GREATER_EQUAL, BOTH, ABSOLUTE, ROOT, SINGLE, NOT) = range(16)  # fmt: skip
-# Where an operand is: a register, a column of the tuples scanned, or a cell of the scalars.
+# Where an operand is: a register, a column of the tuples scanned, or a place among the scalars.
 REGISTER, COLUMN, SCALAR = range(3)
 
 
@@ -31,10 +31,10 @@ class Code(NamedTuple):
     vector: Int64s
     """``[i]``: operation, target register, kind and number of two operands; over a block."""
     scalar: Int64s
-    """``[i]``: operation, target and operands, all cells of the scalars; once a partial result."""
+    """``[i]``: operation, target and operands, places among the scalars; once a partial result."""
     scalars: Float64s
     loads: Int64s
-    """``[i]``: cell of the scalars, stream, value column; filled once per partial result."""
+    """``[i]``: place among the scalars, stream, value column; filled once per partial result."""
     gathers: Int64s
     """``[i]``: register, stream, value column; filled per block when candidates are not scanned."""
     result: int
@@ -57,7 +57,7 @@ def prepare(code: Code, members: Int64s, at: int, values: Float64s) -> None:
 
 @compiled
 def run_block(code: Code, values: Float64s, first: int, n: int) -> Float64s:
-    """Run the program on ``n`` candidates, the tuples from cell ``first`` on if it scans."""
+    """Run the program on ``n`` candidates, the tuples from record ``first`` on if it scans."""
     registers, scalars = code.registers, code.scalars
     for i in range(len(code.vector)):
         operation, target = code.vector[i, 0], code.vector[i, 1]

@@ -160,7 +160,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     unmatchable: int,
     n_cross: NDArray[np.float64],
     partner_key_set: Int64s,
-    cells_out: Int64s,
+    records_out: Int64s,
     entries_out: Int64s,
 ) -> int:
     """Put tuples into the windows, in the order of the join sequence.
@@ -176,8 +176,8 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
         Gets the size of the cross join for every tuple in order; may be empty.
     partner_key_set
         ``[s, j]``: by which key set a tuple of stream ``s`` looks up stream ``j``.
-    cells_out
-        Gets each tuple's cell.
+    records_out
+        Gets each tuple's record.
     entries_out
         ``[j, i]`` gets the entry that leads to each partner's chain; may be empty.
 
@@ -188,7 +188,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     """
     # Taken apart once: within the loop, every look into a named tuple would count references.
     stream, all_ts, all_now, all_base, _, all_row, is_late, joinable, codes = sequence
-    table, cells = rings
+    table, records = rings
     entries, state, first_tail = chains.entries, chains.state, chains.tails[0]
     classes, n_codes, of_stream, n_of_stream, tail_column = sets
     tail = tail_column[0]
@@ -217,7 +217,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
             s = int(stream[chosen[n]])
             for j in range(n_of_stream[s]):
                 youngest = entries[homes[n - begin, j], first_tail + s]
-                seen ^= cells[table[s, OFFSET] + (youngest & table[s, MASK]), TS]
+                seen ^= records[table[s, OFFSET] + (youngest & table[s, MASK]), TS]
         for n in range(begin, end):
             i = chosen[n]
             s = int(stream[i])
@@ -231,25 +231,25 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                 n_cross[i] = product
             position = table[s, END]
             offset, ring, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
-            cell = offset + (position & ring)
+            record = offset + (position & ring)
             table[s, END] = position + 1
-            cells_out[i] = cell
-            cells[cell, TS] = ts
-            cells[cell, ORDER] = order[n]
-            cells[cell, BASE] = all_base[i]
-            cells[cell, NOW] = now
-            cells[cell, tail + ROW] = all_row[i]
+            records_out[i] = record
+            records[record, TS] = ts
+            records[record, ORDER] = order[n]
+            records[record, BASE] = all_base[i]
+            records[record, NOW] = now
+            records[record, tail + ROW] = all_row[i]
             for c in range(len(codes)):
-                cells[cell, tail + CODES + c] = codes[c, i]
+                records[record, tail + CODES + c] = codes[c, i]
             if ts >= now - sizes[s]:
                 table[s, N_WINDOW] += 1
                 if ts < now:
                     push(late_live, s, ts, position)
             if not joinable[i]:
                 # A tuple that can be in no result must not be met by a scan either.
-                times[cell] = unmatchable
+                times[record] = unmatchable
                 continue
-            times[cell] = ts
+            times[record] = ts
             for j in range(n_of_stream[s]):
                 key_set = of_stream[s, j]
                 e = _find(entries, homes[n - begin, j], keys, n - begin, j, key_set)
@@ -265,14 +265,14 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                         if partner_key_set[s, p] == key_set:
                             entries_out[p, i] = e
                 after, before = NONE, entries[e, first_tail + s]
-                while before >= first and cells[offset + (before & ring), TS] > ts:
+                while before >= first and records[offset + (before & ring), TS] > ts:
                     after = before
-                    before = cells[offset + (before & ring), LINKS + key_set]
-                cells[cell, LINKS + key_set] = before
+                    before = records[offset + (before & ring), LINKS + key_set]
+                records[record, LINKS + key_set] = before
                 if after == NONE:
                     entries[e, first_tail + s] = position
                 else:
-                    cells[offset + (after & ring), LINKS + key_set] = position
+                    records[offset + (after & ring), LINKS + key_set] = position
     # Were nothing made of what was fetched, the compiler would not fetch it.
     return seen
 
@@ -280,15 +280,15 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
 @lean
 def forget_chained(rings: Rings, late: Queues, limits: Int64s, retention: int) -> None:
     """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
-    table, cells = rings
+    table, records = rings
     for s in range(len(limits)):
         expire_window(rings, late, s, limits[s])
         # Timestamps may fall along the ring, but how far the join had come does not.
         low, high = table[s, FIRST], table[s, END]
         while low < high:
             middle = (low + high) >> 1
-            cell = table[s, OFFSET] + (middle & table[s, MASK])
-            if cells[cell, NOW] < limits[s] - retention:
+            record = table[s, OFFSET] + (middle & table[s, MASK])
+            if records[record, NOW] < limits[s] - retention:
                 low = middle + 1
             else:
                 high = middle

@@ -153,8 +153,8 @@ def _remember(
     )  # fmt: skip
     windows = pipeline.operator.windows
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
-    cells = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
-    windows.values[:, cells] = part.values
+    records = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
+    windows.values[:, records] = part.values
     pipeline.operator.n_received = len(ids)
 
 

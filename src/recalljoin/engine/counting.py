@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.tree_visits import Scratch
 
 
-class Tally(NamedTuple):
+class Counts(NamedTuple):
     """Where a call leaves its counts."""
 
     n_join: Int64s
@@ -91,7 +91,7 @@ def count_sequence(
     with_lost: bool,
     with_slack: bool,
     scratch: Scratch,
-    tally: Tally,
+    tally: Counts,
     n_lost: int,
 ) -> tuple[int, int]:
     """Run Alg. 2 from ``start`` on; return where it stopped and how many lost entries there are.
@@ -121,13 +121,13 @@ def count_sequence(
                     expire_window(rings, late_live, j, ts - sizes[j])
                     n_cross *= table[j, N_WINDOW]
             tally.n_cross[i] = n_cross
-        cell = stage(rings, slots, sets, sequence, i, first_order + i)
+        record = stage(rings, slots, sets, sequence, i, first_order + i)
         if sequence.joinable[i]:
             if not late:
                 if n_cross > 0:
                     tally.n_join[i] = _count_produced(
                         s,
-                        cell,
+                        record,
                         n_cross,
                         rings,
                         slots,
@@ -139,17 +139,17 @@ def count_sequence(
                     )
             elif with_lost and not tally.beyond[i]:
                 n_lost = _count_lost(
-                    i, s, cell, now, sequence.lost_base[i], rings, slots, sizes, tree, with_slack,
+                    i, s, record, now, sequence.lost_base[i], rings, slots, sizes, tree, with_slack,
                     scratch, tally, n_lost,
                 )  # fmt: skip
-        insert(rings, slots, sets, late_live, s, cell, now - sizes[s])
+        insert(rings, slots, sets, late_live, s, record, now - sizes[s])
     return len(sequence.ts), n_lost
 
 
 @lean
 def _count_produced(
     root: int,
-    cell: int,
+    record: int,
     n_cross: float,
     rings: Rings,
     slots: Slots,
@@ -159,19 +159,19 @@ def _count_produced(
     scratch: Scratch,
     slack: Int64s,
 ) -> int:
-    table, cells = rings
+    table, records = rings
     lists = slots.lists
     m = len(sizes)
-    ts = cells[cell, TS]
-    lowest = slack_bin(cells[cell, BASE], ts) if with_slack else 0
+    ts = records[record, TS]
+    lowest = slack_bin(records[record, BASE], ts) if with_slack else 0
     product, bound = 1, 1.0
     raised = False
     for node in range(1, m):
         if tree.parent[root, node] == 0:
             s = tree.stream[root, node]
             link = LINKS + LINK_WIDTH * tree.key_set[root, node]
-            slot = cells[cell, link + SLOT]
-            expire(table, cells, lists, slot, s, link, ts - sizes[s])
+            slot = records[record, link + SLOT]
+            expire(table, records, lists, slot, s, link, ts - sizes[s])
             product *= lists[slot, s, N_LIVE]
             bound *= lists[slot, s, N_LIVE]
             if bound == 0.0:
@@ -183,7 +183,7 @@ def _count_produced(
         if with_slack:
             slack[0, lowest] += product
         return product
-    n_entries = visit(root, cell, ts, ts, rings, lists, sizes, tree, scratch)
+    n_entries = visit(root, record, ts, ts, rings, lists, sizes, tree, scratch)
     # No condition gives more results than the cross join has.
     if (
         n_cross > MOST
@@ -218,7 +218,7 @@ def _count_produced(
 def _count_lost(
     i: int,
     root: int,
-    cell: int,
+    record: int,
     now: int,
     base: int,
     rings: Rings,
@@ -227,18 +227,18 @@ def _count_lost(
     tree: TreeArrays,
     with_slack: bool,
     scratch: Scratch,
-    tally: Tally,
+    tally: Counts,
     n_lost: int,
 ) -> int:
     """Count the true results a late tuple completes: they can never be produced.
 
     Their required slack is counted from ``base``.
     """
-    table, cells = rings
+    table, records = rings
     lists = slots.lists
-    ts = cells[cell, TS]
+    ts = records[record, TS]
     youngest = min(now, ts + sizes[root])
-    n_entries = visit(root, cell, ts, youngest, rings, lists, sizes, tree, scratch)
+    n_entries = visit(root, record, ts, youngest, rings, lists, sizes, tree, scratch)
     if n_entries == 0:
         return n_lost
     n_cross = 1.0
@@ -259,12 +259,12 @@ def _count_lost(
         at = lists[scratch.slot[entry], s, TAIL]
         while at != NONE:
             member = table[s, OFFSET] + (at & table[s, MASK])
-            if cells[member, TS] <= ts:
+            if records[member, TS] <= ts:
                 break
-            if cells[member, TS] <= youngest:
-                scratch.points[n_points] = cells[member, TS]
+            if records[member, TS] <= youngest:
+                scratch.points[n_points] = records[member, TS]
                 n_points += 1
-            at = cells[member, link + BEFORE]
+            at = records[member, link + BEFORE]
     if n_points > 1:
         n_points = sort_distinct(scratch.points, n_points)
     sums = scratch.result

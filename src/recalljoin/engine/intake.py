@@ -28,7 +28,7 @@ RowSource = Callable[[int, str, Int64s], pa.Array]
 """From stream, column and row numbers to the values there."""
 
 
-class Taken(NamedTuple):
+class Admitted(NamedTuple):
     """What is known of new tuples of one stream."""
 
     codes: Int64s
@@ -97,7 +97,7 @@ class Intake:
             for conjunct, program in self._programs.items()
         )
 
-    def take(self, s: int, table: pa.Table) -> Taken:
+    def take(self, s: int, table: pa.Table) -> Admitted:
         """Prepare new tuples of stream ``s``."""
         n = table.num_rows
         fetched: dict[str, pa.Array] = {}
@@ -131,7 +131,7 @@ class Intake:
                 # On the integers: as floating-point numbers they would already be rounded.
                 limit = int(self.limit)
                 exact &= bool(((numbers >= -limit) & (numbers <= limit)).all())
-        return Taken(codes, values, joinable, exact)
+        return Admitted(codes, values, joinable, exact)
 
     def take_uncomputable(self) -> int:
         """How often a condition could not be computed since the last call."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from recalljoin.engine.chains import admit
 from recalljoin.engine.conditions import NO_CODE, Condition, Level, make_level
-from recalljoin.engine.counting import Tally, count_sequence
+from recalljoin.engine.counting import Counts, count_sequence
 from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
@@ -177,9 +177,9 @@ class JoinOperator:
     def _count(self, part: Sequence, received: Received) -> None:
         windows = self.windows
         n_slots, m = windows.slots.lists.shape[:2]
-        n_kept = len(windows.rings.cells) + 1
+        n_kept = len(windows.rings.records) + 1
         scratch = new_scratch(n_slots, m, n_kept)
-        tally = Tally(
+        tally = Counts(
             n_join=received.n_join,
             n_cross=received.n_cross,
             slack=self.slack,
@@ -203,7 +203,7 @@ class JoinOperator:
         stretch = _Stretch(
             sequence=part,
             first_order=self.n_received,
-            cells=np.full(n, NONE, dtype=np.int64),
+            records=np.full(n, NONE, dtype=np.int64),
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
         )
         old = too_old(part, windows.sizes, *windows.remembered, received.beyond)
@@ -211,16 +211,16 @@ class JoinOperator:
         admit(
             part, chosen, self.n_received + chosen, windows.rings, windows.chains,
             windows.key_sets, windows.late, windows.sizes, windows.times, UNMATCHABLE,
-            received.n_cross, self._partner_key_sets(), stretch.cells, stretch.entries,
+            received.n_cross, self._partner_key_sets(), stretch.records, stretch.entries,
         )  # fmt: skip
-        windows.values[:, stretch.cells[chosen]] = values[:, chosen]
-        roots = part.joinable & (stretch.cells != NONE)
+        windows.values[:, stretch.records[chosen]] = values[:, chosen]
+        roots = part.joinable & (stretch.records != NONE)
         roots &= ~part.late | (self.with_lost & ~received.beyond)
         by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
         lost: dict[int, int] = {}
         for results in in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
             n_lost = account(
-                results, part.late, part.lost_base, windows.rings.cells, self.with_slack,
+                results, part.late, part.lost_base, windows.rings.records, self.with_slack,
                 received.n_join, self.slack,
             )  # fmt: skip
             produced = results
@@ -261,7 +261,7 @@ class JoinOperator:
             entries = stretch.entries[first.stream, places]
             places = places[by_entry(entries, len(self.windows.chains.entries))]
         members = np.zeros((self.plan.m, len(places)), dtype=np.int64)
-        members[root_stream] = stretch.cells[places]
+        members[root_stream] = stretch.records[places]
         ts = part.ts[places]
         partials = Partials(members, places, ts, ts + self.plan.windows[root_stream])
         return self._completed(partials, root_stream, 0, stretch)
@@ -277,7 +277,7 @@ class JoinOperator:
         step = self.plan.steps[root_stream][depth]
         cursor = np.array([0, NONE], dtype=np.int64)
         places, found = (np.empty(CHUNK, dtype=np.int64) for _ in range(2))
-        # The same times as in the cells, but close together.
+        # The same times as in the records, but close together.
         times = windows.times[:, np.newaxis]
         while cursor[0] < len(partials.root):
             if level.scans:
@@ -340,7 +340,7 @@ class JoinOperator:
 class _Stretch:
     sequence: Sequence
     first_order: int
-    cells: Int64s
+    records: Int64s
     entries: Int64s
     """``[stream, i]``: the entry by which a tuple finds its partners in another stream."""
     copies: dict[tuple[int, int], Copies] = field(default_factory=dict)

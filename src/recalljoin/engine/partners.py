@@ -45,7 +45,7 @@ class Copies(NamedTuple):
     """One number: tuples copied."""
     ts: Int64s
     order: Int64s
-    cell: Int64s
+    record: Int64s
 
 
 def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
@@ -54,8 +54,8 @@ def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
     if old is None or len(old.stretch) != n or len(old.ts) < n_kept:
         stretch, used = np.full(n, NONE, dtype=np.int64), np.zeros(1, dtype=np.int64)
         begin, end, place = (np.empty(n, dtype=np.int64) for _ in range(3))
-        ts, order, cell = (np.empty(2 * n_kept, dtype=np.int64) for _ in range(3))
-        old = Copies(stretch, begin, end, place, used, ts, order, cell)
+        ts, order, record = (np.empty(2 * n_kept, dtype=np.int64) for _ in range(3))
+        old = Copies(stretch, begin, end, place, used, ts, order, record)
     old.used[0] = 0
     return old
 
@@ -104,12 +104,12 @@ def extend_by_key(
     ``from_root`` says that the parent is the root, so that ``root_entries`` tells its entry.
     ``now`` is how far the join had come at each root. ``cursor`` holds the partial result and the
     copied tuple to go on with, NONE to begin at its first. ``places`` and ``found`` get the partial
-    result extended and the cell added.
+    result extended and the record added.
     """
     # Taken apart once: within the loop, every look into a named tuple would count references.
-    cells = rings.cells
+    records = rings.records
     members, roots, newest, last_call = partials
-    copied_in, begins, ends, last_place, _, all_ts, all_order, all_cells = copies
+    copied_in, begins, ends, last_place, _, all_ts, all_order, all_records = copies
     entries, classes, n_codes, tail = chains.entries, sets.classes, sets.size[key_set], sets.tail[0]
     key = np.zeros((1, 1, classes.shape[1]), dtype=np.int64)
     entry = np.empty(ABREAST, dtype=np.int64)
@@ -126,9 +126,9 @@ def extend_by_key(
             if from_root:
                 entry[g] = root_entries[s, roots[begin + g]]
             else:
-                cell = members[parent, begin + g]
+                record = members[parent, begin + g]
                 for c in range(n_codes):
-                    key[0, 0, c] = cells[cell, tail + CODES + classes[key_set, c]]
+                    key[0, 0, c] = records[record, tail + CODES + classes[key_set, c]]
                 entry[g] = entry_of(entries, key, key_set)
         limit = len(roots) if from_root else begin + width
         while ahead < begin + width:
@@ -164,12 +164,12 @@ def extend_by_key(
                     cursor[0], cursor[1] = i, place
                     return count
                 places[count] = i
-                found[count] = all_cells[place]
+                found[count] = all_records[place]
                 # Without a branch: nearly all fit.
                 fits = (all_ts[place] <= youngest) & (all_order[place] < before)
                 for c in range(len(checks)):
                     code = tail + CODES + checks[c, 0]
-                    fits &= cells[found[count], code] == cells[members[checks[c, 1], i], code]
+                    fits &= records[found[count], code] == records[members[checks[c, 1], i], code]
                 count += fits
                 place += 1
     cursor[0] = len(roots)
@@ -190,7 +190,7 @@ def _copy_chains(
     buffer: Int64s,
 ) -> None:
     """Copy the chains of the first ``n`` entries."""
-    table, cells = rings
+    table, records = rings
     offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
     link, column = LINKS + key_set, chains.tails[0] + s
     for g in range(n):
@@ -201,27 +201,27 @@ def _copy_chains(
         for g in range(n):
             # A chain ends where what is kept of the stream begins.
             if at[g] >= first and filled[g] < BUFFERED:
-                cell = offset + (at[g] & mask)
-                buffer[g, filled[g]] = cell
+                record = offset + (at[g] & mask)
+                buffer[g, filled[g]] = record
                 filled[g] += 1
-                at[g] = cells[cell, link]
+                at[g] = records[record, link]
                 walking = True
     for g in range(n):
         e = entry[g]
         copies.begin[e] = copies.place[e] = copies.used[0]
         for j in range(filled[g]):
-            _copy(copies, cells, buffer[g, j])
+            _copy(copies, records, buffer[g, j])
         while at[g] >= first:
-            cell = offset + (at[g] & mask)
-            _copy(copies, cells, cell)
-            at[g] = cells[cell, link]
+            record = offset + (at[g] & mask)
+            _copy(copies, records, record)
+            at[g] = records[record, link]
         copies.end[e] = copies.used[0]
 
 
 @inlined
-def _copy(copies: Copies, cells: Int64s, cell: int) -> None:
+def _copy(copies: Copies, records: Int64s, record: int) -> None:
     at = copies.used[0]
-    copies.ts[at] = cells[cell, TS]
-    copies.order[at] = cells[cell, ORDER]
-    copies.cell[at] = cell
+    copies.ts[at] = records[record, TS]
+    copies.order[at] = records[record, ORDER]
+    copies.record[at] = record
     copies.used[0] = at + 1

@@ -371,9 +371,9 @@ class Pipeline:
         for s, payload in enumerate(self.payloads):
             places = windows.places_of(s)
             if not keep_retained and len(places):
-                cells = windows.rings.cells[places]
-                limit = cells[-1, NOW] - self.query.streams[s].window
-                places = places[cells[:, TS] >= limit]
+                records = windows.rings.records[places]
+                limit = records[-1, NOW] - self.query.streams[s].window
+                places = places[records[:, TS] >= limit]
             rows = [waiting.row[waiting.stream == s], windows.rows_at(places)]
             oldest = min((int(part.min()) for part in rows if len(part)), default=payload.end)
             payload.forget_before(oldest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Step:
+class Visit:
     """Visit of one stream's window on the way from a trigger to complete results."""
 
     stream: int
@@ -77,7 +77,7 @@ class Plan:
         )
 
     @cached_property
-    def steps(self) -> tuple[tuple[Step, ...], ...]:
+    def steps(self) -> tuple[tuple[Visit, ...], ...]:
         """For each stream as the trigger's, the visits to all others."""
         return tuple(self._steps_from(root) for root in range(self.m))
 
@@ -147,7 +147,7 @@ class Plan:
             edges.append((stream, parent))
         return edges
 
-    def _steps_from(self, root: int) -> tuple[Step, ...]:
+    def _steps_from(self, root: int) -> tuple[Visit, ...]:
         steps = []
         visited = [root]
         for stream, parent in self._edges_from(root):
@@ -158,7 +158,7 @@ class Plan:
                 if holder is not None:
                     checks.append((c, holder))
             key_set = self.key_sets.index(shared)
-            steps.append(Step(stream, parent, key_set, tuple(checks)))
+            steps.append(Visit(stream, parent, key_set, tuple(checks)))
             visited.append(stream)
         # Breadth first: the counting kernel wants every node after its parent's whole level.
         depth = {root: 0}

@@ -45,7 +45,7 @@ class Partials(NamedTuple):
     """Partial results as columns."""
 
     members: Int64s
-    """``[stream, i]``: the cell of the tuple, where the stream has been visited."""
+    """``[stream, i]``: the record of the tuple, where the stream has been visited."""
     root: Int64s
     """Place of the root in the stretch of the join sequence at hand."""
     newest: Int64s
@@ -85,7 +85,7 @@ LANES = 32
 
 
 @lean
-def _first_in_scope(table: Int64s, cells: Int64s, s: int, limit: int) -> int:
+def _first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
     """The first position received when the join had come to ``limit``.
 
     Whatever came before is older than ``limit``.
@@ -95,7 +95,7 @@ def _first_in_scope(table: Int64s, cells: Int64s, s: int, limit: int) -> int:
     high: int = table[s, END]
     while low < high:
         middle = (low + high) >> 1
-        if cells[offset + (middle & mask), NOW] < limit:
+        if records[offset + (middle & mask), NOW] < limit:
             low = middle + 1
         else:
             high = middle
@@ -103,14 +103,14 @@ def _first_in_scope(table: Int64s, cells: Int64s, s: int, limit: int) -> int:
 
 
 @lean
-def _end_before(table: Int64s, cells: Int64s, s: int, order: int) -> int:
+def _end_before(table: Int64s, records: Int64s, s: int, order: int) -> int:
     """The position behind the last one received before ``order``."""
     offset, mask = table[s, OFFSET], table[s, MASK]
     low: int = table[s, FIRST]
     high: int = table[s, END]
     while low < high:
         middle = (low + high) >> 1
-        if cells[offset + (middle & mask), ORDER] < order:
+        if records[offset + (middle & mask), ORDER] < order:
             low = middle + 1
         else:
             high = middle
@@ -168,7 +168,7 @@ def extend_by_scan(
 
     Like :func:`extend_by_key` otherwise; the output must have room for at least one block.
     """
-    table, cells = rings
+    table, records = rings
     offset, mask = table[s, OFFSET], table[s, MASK]
     count = 0
     for i in range(cursor[0], len(partials.root)):
@@ -177,8 +177,8 @@ def extend_by_scan(
         at = cursor[1]
         cursor[1] = NONE
         if at == NONE:
-            at = _first_in_scope(table, cells, s, oldest)
-        end = _end_before(table, cells, s, first_order + partials.root[i])
+            at = _first_in_scope(table, records, s, oldest)
+        end = _end_before(table, records, s, first_order + partials.root[i])
         if at < end and with_code:
             prepare(code, partials.members, i, values)
         while at < end:
@@ -216,11 +216,11 @@ def filter_by_code(
 
 
 def extended(
-    partials: Partials, places: Int64s, found: Int64s, s: int, size: int, cells: Int64s
+    partials: Partials, places: Int64s, found: Int64s, s: int, size: int, records: Int64s
 ) -> Partials:
     """The partial results at ``places``, each with a tuple of stream ``s`` added."""
     longer = empty_partials(len(partials.members), len(places))
-    _extend(partials, places, found, s, size, cells, longer)
+    _extend(partials, places, found, s, size, records, longer)
     return longer
 
 
@@ -231,7 +231,7 @@ def _extend(
     found: Int64s,
     s: int,
     size: int,
-    cells: Int64s,
+    records: Int64s,
     longer: Partials,
 ) -> None:
     for j in range(len(partials.members)):
@@ -239,7 +239,7 @@ def _extend(
             for i in range(len(places)):
                 longer.members[j, i] = partials.members[j, places[i]]
     for i in range(len(places)):
-        ts = cells[found[i], TS]
+        ts = records[found[i], TS]
         longer.members[s, i] = found[i]
         longer.root[i] = partials.root[places[i]]
         longer.newest[i] = max(partials.newest[places[i]], ts)
@@ -290,7 +290,7 @@ def account(
     results: Partials,
     late: NDArray[np.bool_],
     lost_base: Int64s,
-    cells: Int64s,
+    records: Int64s,
     with_slack: bool,
     n_join: Int64s,
     slack: Int64s,
@@ -305,8 +305,8 @@ def account(
             if late[root]:
                 base = lost_base[root]
             else:
-                base = cells[results.members[0, i], BASE]
+                base = records[results.members[0, i], BASE]
                 for s in range(1, len(results.members)):
-                    base = max(base, cells[results.members[s, i], BASE])
+                    base = max(base, records[results.members[s, i], BASE])
             slack[np.int64(late[root]), slack_bin(base, results.newest[i])] += 1
     return n_lost

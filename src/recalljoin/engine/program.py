@@ -291,20 +291,20 @@ class _Assembler:
                 return REGISTER, register
             if node.leaf.stream == self.scanned:
                 return COLUMN, node.leaf.column
-            cell = self._cell(0.0)
-            self.loads.append((cell, node.leaf.stream, node.leaf.column))
-            return SCALAR, cell
+            place = self._scalar(0.0)
+            self.loads.append((place, node.leaf.stream, node.leaf.column))
+            return SCALAR, place
         if node.operation is None:
-            return SCALAR, self._cell(node.constant)
+            return SCALAR, self._scalar(node.constant)
         places = [self._emit(arg) for arg in node.args]
         # All operands stand before any register is given up, except to this operation's result.
         for arg in node.args:
             self._release(arg)
         operation = node.operation
         if all(kind == SCALAR for kind, _ in places):
-            cell = self._cell(0.0)
-            self.scalar.append((operation, cell, places[0][1], places[-1][1]))
-            return SCALAR, cell
+            place = self._scalar(0.0)
+            self.scalar.append((operation, place, places[0][1], places[-1][1]))
+            return SCALAR, place
         if places[0][0] == SCALAR:
             # Only the second operand may be a scalar.
             places.reverse()
@@ -320,7 +320,7 @@ class _Assembler:
         self.n_registers += 1
         return self.n_registers - 1
 
-    def _cell(self, value: float) -> int:
+    def _scalar(self, value: float) -> int:
         self.scalars.append(value)
         return len(self.scalars) - 1
 

@@ -1,7 +1,7 @@
 """Rings: the tuples the join operator has received and may still need, in the order they came.
 
 Each stream has a ring; a tuple is known by its *position*, which only grows. A tuple is a row of
-one wide array, its *cell*: what a probe reads of it lies together in memory, and a kernel takes
+one wide array, its *record*: what a probe reads of it lies together in memory, and a kernel takes
 few arguments.
 """
 
@@ -26,7 +26,7 @@ UNMATCHABLE = np.iinfo(np.int64).max
 
 # Columns of Windows.rings.table, one row a stream.
 OFFSET, MASK, FIRST, END, SCOPE, N_WINDOW = range(6)
-# Columns of a tuple's cell. Behind them stands for each key set what its index links tuples by (a
+# Columns of a tuple's record. Behind them stands for each key set what its index links tuples by (a
 # chain the next older tuple, slots more), then the row and the codes of all classes. What a walk
 # along a list reads lies in one cache line.
 TS, ORDER, BASE, NOW, LINKS = range(5)
@@ -64,13 +64,13 @@ class Rings(NamedTuple):
     kept, ``END`` the next one to be given, ``SCOPE`` the first that can still be in the window and
     ``N_WINDOW`` how many are.
 
-    A cell's ``ORDER`` is the tuple's place in the join sequence over all streams, its ``NOW`` how
+    A record's ``ORDER`` is the tuple's place in the join sequence over all streams, its ``NOW`` how
     far the join had come then. That never falls along a ring, and is the timestamp itself unless
     the tuple was late.
     """
 
     table: Int64s
-    cells: Int64s
+    records: Int64s
 
 
 class KeySets(NamedTuple):
@@ -98,15 +98,15 @@ def mix(value: int) -> int:
 @inlined
 def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
     """Bring the number of tuples in a stream's window up to date."""
-    table, cells = rings
+    table, records = rings
     offset, mask = table[s, OFFSET], table[s, MASK]
     position = table[s, SCOPE]
     while position < table[s, END]:
-        cell = offset + (position & mask)
-        if cells[cell, NOW] >= limit:
+        record = offset + (position & mask)
+        if records[record, NOW] >= limit:
             break
         # A late tuple leaves by its own time, which is in the queue.
-        if cells[cell, TS] == cells[cell, NOW]:
+        if records[record, TS] == records[record, NOW]:
             table[s, N_WINDOW] -= 1
         position += 1
     table[s, SCOPE] = position
@@ -116,10 +116,10 @@ def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
 
 
 @compiled
-def rows_at(cells: Int64s, column: int, places: Int64s) -> Int64s:
-    """One column of the cells at ``[stream, i]`` or ``[i]`` places."""
+def rows_at(records: Int64s, column: int, places: Int64s) -> Int64s:
+    """One column of the records at ``[stream, i]`` or ``[i]`` places."""
     flat = places.ravel()
     found = np.empty(len(flat), dtype=np.int64)
     for i in range(len(flat)):
-        found[i] = cells[flat[i], column]
+        found[i] = records[flat[i], column]
     return found.reshape(places.shape)

@@ -56,7 +56,7 @@ _EMPTY_BUCKET, _FORMER_BUCKET = -1, -2
 class Slots(NamedTuple):
     """The key values in use.
 
-    ``LINK`` is the column of the key set's link in a cell. Of a slot's list for a stream,
+    ``LINK`` is the column of the key set's link in a record. Of a slot's list for a stream,
     ``TAIL`` is the youngest tuple, ``LIVE`` the oldest in the window as of the last look,
     ``RAISER`` the last received that arrived behind the base time. A slot without tuples is
     given back.
@@ -116,7 +116,7 @@ def _rebuild_buckets(slots: Slots) -> None:
 
 
 @lean
-def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: int) -> int:
+def _slot_for(slots: Slots, sets: KeySets, key_set: int, records: Int64s, record: int) -> int:
     """The slot of a tuple's key, made if it is new."""
     buckets, table = slots.buckets, slots.table
     size = sets.size[key_set]
@@ -124,7 +124,7 @@ def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: in
     codes = sets.tail[0] + CODES
     hashed = key_set
     for i in range(size):
-        hashed = mix(hashed * 31 + cells[cell, codes + sets.classes[key_set, i]])
+        hashed = mix(hashed * 31 + records[record, codes + sets.classes[key_set, i]])
     mask = len(buckets) - 1
     at = hashed & mask
     reusable = -1
@@ -136,7 +136,7 @@ def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: in
         elif table[slot, HASH] == hashed and table[slot, LINK] == link:
             same = True
             for i in range(size):
-                same &= table[slot, KEY + i] == cells[cell, codes + sets.classes[key_set, i]]
+                same &= table[slot, KEY + i] == records[record, codes + sets.classes[key_set, i]]
             if same:
                 return slot
         at = (at + 1) & mask
@@ -155,7 +155,7 @@ def _slot_for(slots: Slots, sets: KeySets, key_set: int, cells: Int64s, cell: in
     table[slot, LINK] = link
     table[slot, N_TUPLES] = 0
     for i in range(size):
-        table[slot, KEY + i] = cells[cell, codes + sets.classes[key_set, i]]
+        table[slot, KEY + i] = records[record, codes + sets.classes[key_set, i]]
     for s in range(slots.lists.shape[1]):
         slots.lists[slot, s, TAIL] = NONE
         slots.lists[slot, s, LIVE] = NONE
@@ -177,29 +177,29 @@ def _give_back(slots: Slots, slot: int) -> None:
 
 @lean
 def stage(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int, order: int) -> int:
-    """Write a tuple into the next cell of its ring and find the slots of its keys.
+    """Write a tuple into the next record of its ring and find the slots of its keys.
 
-    Returns the cell. The tuple is in no list yet: a trigger probes before it is inserted.
+    Returns the record. The tuple is in no list yet: a trigger probes before it is inserted.
     """
-    table, cells = rings
+    table, records = rings
     s = int(sequence.stream[i])
-    cell: int = table[s, OFFSET] + (table[s, END] & table[s, MASK])
-    cells[cell, TS] = sequence.ts[i]
-    cells[cell, ORDER] = order
-    cells[cell, BASE] = sequence.base[i]
-    cells[cell, NOW] = sequence.now[i]
-    cells[cell, sets.tail[0] + ROW] = sequence.row[i]
+    record: int = table[s, OFFSET] + (table[s, END] & table[s, MASK])
+    records[record, TS] = sequence.ts[i]
+    records[record, ORDER] = order
+    records[record, BASE] = sequence.base[i]
+    records[record, NOW] = sequence.now[i]
+    records[record, sets.tail[0] + ROW] = sequence.row[i]
     for c in range(len(sequence.codes)):
-        cells[cell, sets.tail[0] + CODES + c] = sequence.codes[c, i]
+        records[record, sets.tail[0] + CODES + c] = sequence.codes[c, i]
     for j in range(sets.n_of_stream[s]):
         key_set = sets.of_stream[s, j]
         slot = NONE
         if sequence.joinable[i]:
-            slot = _slot_for(slots, sets, key_set, cells, cell)
+            slot = _slot_for(slots, sets, key_set, records, record)
             # Counted at once, so that the slot is not given back while it is used.
             slots.table[slot, N_TUPLES] += 1
-        cells[cell, LINKS + LINK_WIDTH * key_set + SLOT] = slot
-    return cell
+        records[record, LINKS + LINK_WIDTH * key_set + SLOT] = slot
+    return record
 
 
 @compiled
@@ -214,68 +214,68 @@ def remember(
 ) -> Int64s:
     """Put tuples into the windows without joining them, as they were received before.
 
-    Returns their cells.
+    Returns their records.
     """
-    cells = np.empty(len(order), dtype=np.int64)
+    records = np.empty(len(order), dtype=np.int64)
     for i in range(len(order)):
         s = int(sequence.stream[i])
-        cells[i] = stage(rings, slots, sets, sequence, i, order[i])
-        insert(rings, slots, sets, late, s, cells[i], sequence.now[i] - sizes[s])
-    return cells
+        records[i] = stage(rings, slots, sets, sequence, i, order[i])
+        insert(rings, slots, sets, late, s, records[i], sequence.now[i] - sizes[s])
+    return records
 
 
 @lean
 def insert(
-    rings: Rings, slots: Slots, sets: KeySets, late: Queues, s: int, cell: int, limit: int
+    rings: Rings, slots: Slots, sets: KeySets, late: Queues, s: int, record: int, limit: int
 ) -> None:
     """Put a staged tuple into its lists; ``limit`` is the oldest timestamp in its window."""
-    table, cells = rings
+    table, records = rings
     position = table[s, END]
     table[s, END] = position + 1
-    ts = cells[cell, TS]
+    ts = records[record, TS]
     if ts >= limit:
         table[s, N_WINDOW] += 1
-        if ts < cells[cell, NOW]:
+        if ts < records[record, NOW]:
             push(late, s, ts, position)
     for j in range(sets.n_of_stream[s]):
         link = LINKS + LINK_WIDTH * sets.of_stream[s, j]
-        slot = cells[cell, link + SLOT]
+        slot = records[record, link + SLOT]
         if slot == NONE:
             continue
-        expire(table, cells, slots.lists, slot, s, link, limit)
-        _link(table, cells, slots.lists, slot, s, link, position, cell, ts >= limit)
-        if cells[cell, BASE] >= ts:
-            cells[cell, link + OLDER_RAISER] = slots.lists[slot, s, RAISER]
+        expire(table, records, slots.lists, slot, s, link, limit)
+        _link(table, records, slots.lists, slot, s, link, position, record, ts >= limit)
+        if records[record, BASE] >= ts:
+            records[record, link + OLDER_RAISER] = slots.lists[slot, s, RAISER]
             slots.lists[slot, s, RAISER] = position
 
 
 @lean
 def _link(
     table: Int64s,
-    cells: Int64s,
+    records: Int64s,
     lists: Int64s,
     slot: int,
     s: int,
     link: int,
     position: int,
-    cell: int,
+    record: int,
     live: bool,
 ) -> None:
     offset, mask = table[s, OFFSET], table[s, MASK]
-    ts = cells[cell, TS]
+    ts = records[record, TS]
     after = NONE
     before = lists[slot, s, TAIL]
-    while before != NONE and cells[offset + (before & mask), TS] > ts:
+    while before != NONE and records[offset + (before & mask), TS] > ts:
         after = before
-        before = cells[offset + (before & mask), link + BEFORE]
-    cells[cell, link + BEFORE] = before
-    cells[cell, link + AFTER] = after
+        before = records[offset + (before & mask), link + BEFORE]
+    records[record, link + BEFORE] = before
+    records[record, link + AFTER] = after
     if before != NONE:
-        cells[offset + (before & mask), link + AFTER] = position
+        records[offset + (before & mask), link + AFTER] = position
     if after == NONE:
         lists[slot, s, TAIL] = position
     else:
-        cells[offset + (after & mask), link + BEFORE] = position
+        records[offset + (after & mask), link + BEFORE] = position
     if live:
         lists[slot, s, N_LIVE] += 1
         if lists[slot, s, LIVE] == after:
@@ -284,7 +284,7 @@ def _link(
 
 @inlined
 def expire(
-    table: Int64s, cells: Int64s, lists: Int64s, slot: int, s: int, link: int, limit: int
+    table: Int64s, records: Int64s, lists: Int64s, slot: int, s: int, link: int, limit: int
 ) -> None:
     """Cut a slot's live tuples back to those with ``ts >= limit``, which never falls."""
     at = lists[slot, s, LIVE]
@@ -292,8 +292,8 @@ def expire(
         return
     offset, mask = table[s, OFFSET], table[s, MASK]
     n = 0
-    while at != NONE and cells[offset + (at & mask), TS] < limit:
-        at = cells[offset + (at & mask), link + AFTER]
+    while at != NONE and records[offset + (at & mask), TS] < limit:
+        at = records[offset + (at & mask), link + AFTER]
         n += 1
     if n > 0:
         lists[slot, s, LIVE] = at
@@ -305,40 +305,40 @@ def forget(
     rings: Rings, slots: Slots, sets: KeySets, late: Queues, limits: Int64s, retention: int
 ) -> None:
     """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
-    table, cells = rings
+    table, records = rings
     for s in range(len(limits)):
         expire_window(rings, late, s, limits[s])
         position = table[s, FIRST]
         # Timestamps may fall along the ring, but how far the join had come does not: going by that,
         # the oldest position is always the next to go.
         while position < table[s, END]:
-            cell = table[s, OFFSET] + (position & table[s, MASK])
-            if cells[cell, NOW] >= limits[s] - retention:
+            record = table[s, OFFSET] + (position & table[s, MASK])
+            if records[record, NOW] >= limits[s] - retention:
                 break
             for j in range(sets.n_of_stream[s]):
                 link = LINKS + LINK_WIDTH * sets.of_stream[s, j]
-                _unlink(table, cells, slots, s, link, cell, limits[s])
+                _unlink(table, records, slots, s, link, record, limits[s])
             position += 1
         table[s, FIRST] = position
 
 
 @lean
 def _unlink(
-    table: Int64s, cells: Int64s, slots: Slots, s: int, link: int, cell: int, limit: int
+    table: Int64s, records: Int64s, slots: Slots, s: int, link: int, record: int, limit: int
 ) -> None:
-    slot = cells[cell, link + SLOT]
+    slot = records[record, link + SLOT]
     if slot == NONE:
         return
     # Once the live tuples are up to date, this one is not among them.
-    expire(table, cells, slots.lists, slot, s, link, limit)
+    expire(table, records, slots.lists, slot, s, link, limit)
     offset, mask = table[s, OFFSET], table[s, MASK]
-    before, after = cells[cell, link + BEFORE], cells[cell, link + AFTER]
+    before, after = records[record, link + BEFORE], records[record, link + AFTER]
     if before != NONE:
-        cells[offset + (before & mask), link + AFTER] = after
+        records[offset + (before & mask), link + AFTER] = after
     if after == NONE:
         slots.lists[slot, s, TAIL] = before
     else:
-        cells[offset + (after & mask), link + BEFORE] = before
+        records[offset + (after & mask), link + BEFORE] = before
     slots.table[slot, N_TUPLES] -= 1
     if slots.table[slot, N_TUPLES] == 0:
         _give_back(slots, slot)

@@ -196,15 +196,15 @@ def _kept(pipeline: Pipeline) -> pa.Table:
         [np.full(len(p), s, dtype=np.int8) for s, p in enumerate(places_by_stream)]
     )
     places = np.concatenate(places_by_stream)
-    order = np.argsort(windows.rings.cells[places, ORDER], kind="stable")
+    order = np.argsort(windows.rings.records[places, ORDER], kind="stable")
     places = places[order]
-    cells = windows.rings.cells[places]
+    records = windows.rings.records[places]
     columns = {
         "stream": stream[order],
-        "ts": cells[:, TS],
-        "order": cells[:, ORDER],
-        "base": cells[:, BASE],
-        "now": cells[:, NOW],
+        "ts": records[:, TS],
+        "order": records[:, ORDER],
+        "base": records[:, BASE],
+        "now": records[:, NOW],
         "row": windows.rows_at(places),
         "joinable": windows.joinable_at(stream[order], places),
     }
@@ -221,8 +221,8 @@ def _restore_kept(pipeline: Pipeline, table: pa.Table, new_codes: dict[int, Int6
         columns["joinable"], codes,
     )  # fmt: skip
     windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
-    cells = windows.remember(sequence, columns["order"])
-    windows.values[:, cells] = values
+    records = windows.remember(sequence, columns["order"])
+    windows.values[:, records] = values
 
 
 def _numbered(codes: Int64s, values: np.ndarray) -> dict[str, np.ndarray]:

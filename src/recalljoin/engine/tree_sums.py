@@ -49,7 +49,7 @@ def raised_levels(
     n_points: int,
 ) -> int:
     """Collect the slack levels above ``lowest`` of a slot's tuples; drop those out of the game."""
-    table, cells = rings
+    table, records = rings
     at = slots.lists[slot, s, RAISER]
     if at == NONE:
         return n_points
@@ -57,15 +57,15 @@ def raised_levels(
     offset, mask = table[s, OFFSET], table[s, MASK]
     kept = NONE
     while at >= table[s, FIRST]:
-        cell = offset + (at & mask)
-        older = cells[cell, column]
-        if cells[cell, BASE] >= ts and cells[cell, TS] >= ts - sizes[s]:
+        record = offset + (at & mask)
+        older = records[record, column]
+        if records[record, BASE] >= ts and records[record, TS] >= ts - sizes[s]:
             if kept == NONE:
                 slots.lists[slot, s, RAISER] = at
             else:
-                cells[kept, column] = at
-            kept = cell
-            level = slack_bin(cells[cell, BASE], ts)
+                records[kept, column] = at
+            kept = record
+            level = slack_bin(records[record, BASE], ts)
             if level > lowest:
                 points[n_points] = level
                 n_points += 1
@@ -75,7 +75,7 @@ def raised_levels(
     if kept == NONE:
         slots.lists[slot, s, RAISER] = NONE
     else:
-        cells[kept, column] = NONE
+        records[kept, column] = NONE
     return n_points
 
 
@@ -93,7 +93,7 @@ def sum_products_by_level(
     scratch: Scratch,
 ) -> None:
     """For each level, the results whose members all lie at or below it."""
-    table, cells = rings
+    table, records = rings
     n = len(levels)
     sums = scratch.sums
     product = scratch.product[:n]
@@ -103,7 +103,7 @@ def sum_products_by_level(
         s = tree.stream[root, node]
         link = LINKS + LINK_WIDTH * tree.key_set[root, node]
         offset, mask = table[s, OFFSET], table[s, MASK]
-        expire(table, cells, lists, slot, s, link, ts - sizes[s])
+        expire(table, records, lists, slot, s, link, ts - sizes[s])
         begin = entry * n
         varies = False
         if tree.n_children[root, node] == 0:
@@ -114,10 +114,10 @@ def sum_products_by_level(
                 sums[begin : begin + n] = 0
             while at != NONE:
                 raiser = offset + (at & mask)
-                level = slack_bin(cells[raiser, BASE], ts)
+                level = slack_bin(records[raiser, BASE], ts)
                 for k in range(n):
                     sums[begin + k] -= level > levels[k]
-                at = cells[raiser, link + OLDER_RAISER]
+                at = records[raiser, link + OLDER_RAISER]
         else:
             # Most members lie at the lowest level with all they lead to: they count for every
             # level alike, and one number does.
@@ -125,13 +125,13 @@ def sum_products_by_level(
             at = lists[slot, s, LIVE]
             while at != NONE:
                 member = offset + (at & mask)
-                at = cells[member, link + AFTER]
-                level = slack_bin(cells[member, BASE], ts) if with_slack else 0
+                at = records[member, link + AFTER]
+                level = slack_bin(records[member, BASE], ts) if with_slack else 0
                 common = 1
                 member_varies = level > levels[0]
                 for i in range(tree.n_children[root, node]):
                     child = tree.children[root, node, i]
-                    below = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
+                    below = records[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
                     other = scratch.entry_of[below, tree.stream[root, child]]
                     member_varies |= scratch.varies[other]
                     common *= sums[other * n]
@@ -143,7 +143,7 @@ def sum_products_by_level(
                     sums[begin : begin + n] = 0
                 for k in range(n):
                     product[k] = level <= levels[k]
-                _times_children(root, node, member, product, sums, cells, tree, scratch)
+                _times_children(root, node, member, product, sums, records, tree, scratch)
                 for k in range(n):
                     sums[begin + k] += product[k]
         scratch.varies[entry] = varies
@@ -169,7 +169,7 @@ def sum_products_by_time(
     scratch: Scratch,
 ) -> None:
     """For each result time ``t``, the results within ``[t - W, t]``, then within ``[t - W, t)``."""
-    table, cells = rings
+    table, records = rings
     n = len(times)
     width = 2 * n
     sums = scratch.sums
@@ -181,23 +181,23 @@ def sum_products_by_time(
         link = LINKS + LINK_WIDTH * tree.key_set[root, node]
         own = sums[entry * width : (entry + 1) * width]
         if tree.n_children[root, node] == 0:
-            _live_at(slot, s, link, now, times, table, cells, lists, sizes[s], own)
+            _live_at(slot, s, link, now, times, table, records, lists, sizes[s], own)
             continue
         own[:] = 0
         at = lists[slot, s, TAIL]
         while at != NONE:
             member = table[s, OFFSET] + (at & table[s, MASK])
-            member_ts = cells[member, TS]
+            member_ts = records[member, TS]
             if member_ts < ts - sizes[s]:
                 break
-            at = cells[member, link + BEFORE]
+            at = records[member, link + BEFORE]
             if member_ts > times[n - 1]:
                 continue
             for k in range(n):
                 within = times[k] <= member_ts + sizes[s]
                 product[k] = within and member_ts <= times[k]
                 product[n + k] = within and member_ts < times[k]
-            _times_children(root, node, member, product, sums, cells, tree, scratch)
+            _times_children(root, node, member, product, sums, records, tree, scratch)
             for k in range(width):
                 own[k] += product[k]
     _product_at_root(root, n_entries, width, tree, scratch)
@@ -211,7 +211,7 @@ def _live_at(
     now: int,
     times: Int64s,
     table: Int64s,
-    cells: Int64s,
+    records: Int64s,
     lists: Int64s,
     size: int,
     counts: Int64s,
@@ -223,32 +223,32 @@ def _live_at(
     """
     n = len(times)
     offset, mask = table[s, OFFSET], table[s, MASK]
-    expire(table, cells, lists, slot, s, link, now - size)
+    expire(table, records, lists, slot, s, link, now - size)
     counts[:] = lists[slot, s, N_LIVE]
     at = lists[slot, s, TAIL]
     while at != NONE:
         member = offset + (at & mask)
-        ts = cells[member, TS]
+        ts = records[member, TS]
         if ts < times[0]:
             break
         for k in range(n):
             counts[k] -= ts > times[k]
             counts[n + k] -= ts >= times[k]
-        at = cells[member, link + BEFORE]
+        at = records[member, link + BEFORE]
     at = lists[slot, s, LIVE]
     if at == NONE:
         at = lists[slot, s, TAIL]
     else:
-        at = cells[offset + (at & mask), link + BEFORE]
+        at = records[offset + (at & mask), link + BEFORE]
     while at != NONE:
         member = offset + (at & mask)
-        ts = cells[member, TS]
+        ts = records[member, TS]
         if ts < times[0] - size:
             break
         for k in range(n):
             counts[k] += ts >= times[k] - size
             counts[n + k] += ts >= times[k] - size
-        at = cells[member, link + BEFORE]
+        at = records[member, link + BEFORE]
 
 
 @lean
@@ -258,14 +258,14 @@ def _times_children(
     member: int,
     product: Int64s,
     sums: Int64s,
-    cells: Int64s,
+    records: Int64s,
     tree: TreeArrays,
     scratch: Scratch,
 ) -> None:
     n = len(product)
     for i in range(tree.n_children[root, node]):
         child = tree.children[root, node, i]
-        slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
+        slot = records[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
         begin = n * scratch.entry_of[slot, tree.stream[root, child]]
         for k in range(n):
             product[k] *= sums[begin + k]

@@ -68,7 +68,7 @@ def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:
 @lean
 def visit(
     root: int,
-    cell: int,
+    record: int,
     oldest_by: int,
     youngest: int,
     rings: Rings,
@@ -81,12 +81,12 @@ def visit(
 
     Members may be as old as ``oldest_by`` less their window and as young as ``youngest``.
     """
-    table, cells = rings
-    order = cells[cell, ORDER]
+    table, records = rings
+    order = records[record, ORDER]
     n_entries = 0
     for i in range(tree.n_children[root, 0]):
         node = tree.children[root, 0, i]
-        slot = cells[cell, LINKS + LINK_WIDTH * tree.key_set[root, node] + SLOT]
+        slot = records[record, LINKS + LINK_WIDTH * tree.key_set[root, node] + SLOT]
         if lists[slot, tree.stream[root, node], TAIL] == NONE:
             return 0
         scratch.slot[n_entries] = slot
@@ -103,15 +103,15 @@ def visit(
             at = lists[scratch.slot[entry], s, TAIL]
             while at != NONE:
                 member = offset + (at & mask)
-                if cells[member, TS] < oldest_by - sizes[s]:
+                if records[member, TS] < oldest_by - sizes[s]:
                     break
-                at = cells[member, link + BEFORE]
-                if cells[member, TS] > youngest:
+                at = records[member, link + BEFORE]
+                if records[member, TS] > youngest:
                     continue
                 for i in range(n_children):
                     child = tree.children[root, node, i]
                     t = tree.stream[root, child]
-                    slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
+                    slot = records[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
                     if scratch.stamp[slot, t] != order:
                         scratch.stamp[slot, t] = order
                         scratch.entry_of[slot, t] = n_entries
@@ -135,7 +135,7 @@ def most_results(
     scratch: Scratch,
 ) -> float:
     """How many results the slots visited lead to at most, in floating-point numbers."""
-    table, cells = rings
+    table, records = rings
     result = 1.0
     for entry in range(n_entries - 1, -1, -1):
         node = scratch.node[entry]
@@ -145,15 +145,15 @@ def most_results(
         at = lists[scratch.slot[entry], s, TAIL]
         while at != NONE:
             member = table[s, OFFSET] + (at & table[s, MASK])
-            if cells[member, TS] < oldest_by - sizes[s]:
+            if records[member, TS] < oldest_by - sizes[s]:
                 break
-            at = cells[member, link + BEFORE]
-            if cells[member, TS] > youngest:
+            at = records[member, link + BEFORE]
+            if records[member, TS] > youngest:
                 continue
             product = 1.0
             for i in range(tree.n_children[root, node]):
                 child = tree.children[root, node, i]
-                slot = cells[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
+                slot = records[member, LINKS + LINK_WIDTH * tree.key_set[root, child] + SLOT]
                 product *= scratch.bounds[scratch.entry_of[slot, tree.stream[root, child]]]
             total += product
         scratch.bounds[entry] = total

@@ -72,9 +72,9 @@ class Windows:
         self.sizes = np.array(plan.windows, dtype=np.int64)
         self.key_sets = _key_set_arrays(plan)
         self.rings = _empty_rings(plan, np.full(plan.m, 64), np.zeros(plan.m, dtype=np.int64))
-        # Columns apart from the cells, where a scan finds them one after another.
-        self.values = np.empty((n_values, len(self.rings.cells)))
-        self.times = np.empty(len(self.rings.cells), dtype=np.int64)
+        # Columns apart from the records, where a scan finds them one after another.
+        self.values = np.empty((n_values, len(self.rings.records)))
+        self.times = np.empty(len(self.rings.records), dtype=np.int64)
         # The index by key is one of these; the other stays empty.
         self.slots = empty_slots(plan, 1 if self.is_chained else 64)
         self.chains = empty_chains(plan)
@@ -99,13 +99,13 @@ class Windows:
         old, new = self.rings, _empty_rings(self.plan, capacity, self.rings.table[:, FIRST])
         new.table[:, FIRST:] = old.table[:, FIRST:]
         values, times = self.values, self.times
-        self.values = np.empty((self.n_values, len(new.cells)))
-        self.times = np.empty(len(new.cells), dtype=np.int64)
+        self.values = np.empty((self.n_values, len(new.records)))
+        self.times = np.empty(len(new.records), dtype=np.int64)
         for before, after in zip(old.table, new.table, strict=True):
             positions = np.arange(before[FIRST], before[END])
             source = before[OFFSET] + (positions & before[MASK])
             target = after[OFFSET] + (positions & after[MASK])
-            new.cells[target] = old.cells[source]
+            new.records[target] = old.records[source]
             self.values[:, target] = values[:, source]
             self.times[target] = times[source]
         self.rings = new
@@ -122,21 +122,22 @@ class Windows:
     def remember(self, sequence: Sequence, order: Int64s) -> Int64s:
         """Put tuples into the windows without joining them, as they were received before.
 
-        There must be room. Returns their cells.
+        There must be room. Returns their records.
         """
         if self.is_chained:
-            cells = np.empty(len(order), dtype=np.int64)
+            records = np.empty(len(order), dtype=np.int64)
             nobody = np.empty((0, 0), dtype=np.int64)
             admit(
                 sequence, np.arange(len(order)), order, self.rings, self.chains, self.key_sets,
-                self.late, self.sizes, self.times, UNMATCHABLE, np.empty(0), nobody, cells, nobody,
+                self.late, self.sizes, self.times, UNMATCHABLE, np.empty(0), nobody, records,
+                nobody,
             )  # fmt: skip
-            return cells
-        cells = remember(
+            return records
+        records = remember(
             sequence, order, self.rings, self.slots, self.key_sets, self.late, self.sizes
         )
-        self.times[cells] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
-        return cells
+        self.times[records] = np.where(sequence.joinable, sequence.ts, UNMATCHABLE)
+        return records
 
     @property
     def n_kept(self) -> int:
@@ -147,18 +148,18 @@ class Windows:
     @property
     def bytes_each(self) -> int:
         """Memory of one tuple, without the columns that travel with it and the index by key."""
-        width: int = self.rings.cells.shape[1]
+        width: int = self.rings.records.shape[1]
         return 8 * (width + 1 + self.n_values)
 
     def places_of(self, s: int) -> Int64s:
-        """Where the cells of a stream's tuples are, in join sequence."""
+        """Where the records of a stream's tuples are, in join sequence."""
         row = self.rings.table[s]
         places: Int64s = row[OFFSET] + (np.arange(row[FIRST], row[END]) & row[MASK])
         return places
 
     def rows_at(self, places: Int64s) -> Int64s:
         """What the caller knows the tuples at some places by."""
-        return rows_at(self.rings.cells, int(self.key_sets.tail[0]) + ROW, places)
+        return rows_at(self.rings.records, int(self.key_sets.tail[0]) + ROW, places)
 
     def joinable_at(self, stream: NDArray[np.int8], places: Int64s) -> NDArray[np.bool_]:
         """Whether the tuples at some places can be in any result."""
@@ -167,17 +168,17 @@ class Windows:
             if self.key_sets.n_of_stream[s] and not self.is_chained:
                 mine = stream == s
                 column = LINKS + LINK_WIDTH * int(self.key_sets.of_stream[s, 0]) + SLOT
-                known[mine] = self.rings.cells[places[mine], column] != NONE
+                known[mine] = self.rings.records[places[mine], column] != NONE
         return known
 
     def codes_at(self, places: Int64s) -> Int64s:
         """``[class, tuple]``: codes of the tuples at some places."""
         first = int(self.key_sets.tail[0]) + CODES
-        return self.rings.cells[places, first : first + len(self.plan.classes)].T
+        return self.rings.records[places, first : first + len(self.plan.classes)].T
 
 
 def tail_column(plan: Plan) -> int:
-    """The column of a cell behind its links."""
+    """The column of a record behind its links."""
     return LINKS + (LINK_WIDTH if plan.counts_by_tree else 1) * len(plan.key_sets)
 
 

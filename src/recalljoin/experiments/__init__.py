@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from recalljoin.experiments.evaluation import Recording, evaluate, open_recording
+from recalljoin.experiments.evaluation import RecordedJoin, evaluate, open_recording
 from recalljoin.experiments.generation import make_frame, write_dataset
 from recalljoin.experiments.session import local_session, running_session
 from recalljoin.experiments.setup import Setup
 
 __all__ = [
-    "Recording",
+    "RecordedJoin",
     "Setup",
     "evaluate",
     "local_session",

@@ -81,7 +81,7 @@ _COLUMN, _ROW = 2.7, 1.75
 """Inches of one chart among others."""
 
 
-class Grid:
+class ChartGrid:
     """Charts side by side that share a legend.
 
     Parameters
@@ -169,7 +169,7 @@ def over_time(
         Smallest and largest power of ten that K is shown in.
     """
     rows = ["K (s)", "recall"] if with_k else ["recall"]
-    grid = Grid(list(columns), rows, "time (min)")
+    grid = ChartGrid(list(columns), rows, "time (min)")
     for column, runs in enumerate(columns.values()):
         for number, (name, run) in enumerate(runs.items()):
             colour = COLOURS.get(name, _OTHER_COLOURS[number % len(_OTHER_COLOURS)])
@@ -230,7 +230,7 @@ def sweep(
     reference
         For each column a run without target whose mean K is drawn as a horizontal line.
     """
-    grid = Grid(list(columns), ["mean K (s)", "Φ(Γ) (%)", "Φ(.99 Γ) (%)"], across)
+    grid = ChartGrid(list(columns), ["mean K (s)", "Φ(Γ) (%)", "Φ(.99 Γ) (%)"], across)
     places = list(values) if log else list(range(len(values)))
     for column, (title, find) in enumerate(columns.items()):
         for policy in policies:

@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass
-class Recording:
+class RecordedJoin:
     """A query and the recorded streams it is run over; made by :func:`open_recording`.
 
     May be evaluated many times, and by several threads at once.
@@ -196,7 +196,7 @@ def open_recording(
     keep: bool = False,
     max_ahead: DurationLike | None = AUTO,
     time_unit: TimeUnit = "ms",
-) -> Recording:
+) -> RecordedJoin:
     """A query and its recorded streams, ready to be evaluated.
 
     Parameters
@@ -213,7 +213,7 @@ def open_recording(
         Column with the time or position of arrival, for all streams. By default ``arrival`` if
         every input has it; otherwise rows are taken as arriving in step, one of each input in turn.
     keep
-        Keep the inputs in memory, for many runs, until :meth:`Recording.close` is called.
+        Keep the inputs in memory, for many runs, until :meth:`RecordedJoin.close` is called.
     max_ahead, time_unit
         As in :func:`recalljoin.replay`.
 
@@ -247,7 +247,7 @@ def open_recording(
     assert pieces is not None
     kept = pieces.persist() if keep else pieces
     limit = max_ahead_of(bound, max_ahead)
-    return Recording(spark, stated, schemas, kept, of_streams, limit, time_unit, computed)
+    return RecordedJoin(spark, stated, schemas, kept, of_streams, limit, time_unit, computed)
 
 
 def evaluate(
@@ -270,7 +270,7 @@ def evaluate(
     query, inputs, time, arrival, max_ahead, time_unit
         As in :func:`open_recording`.
     setup, truth, output
-        As in :meth:`Recording.evaluate`.
+        As in :meth:`RecordedJoin.evaluate`.
     spark
         Where to run; by default the active session, or a new one on this machine.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.experiments.charts import COLOURS, NAMES, Grid, plot
+from recalljoin.experiments.charts import COLOURS, NAMES, ChartGrid, plot
 from recalljoin.experiments.experiment import KINDS, Experiment, Runs
 from recalljoin.experiments.page import Table
 from recalljoin.experiments.report import illustrated
@@ -50,7 +50,9 @@ def _best(fixed: list[Run], target: float) -> Run | None:
 
 
 def _frontier(scale: Scale, runs: Runs) -> Section:
-    grid = Grid([TITLES[kind] for kind in KINDS], ["results lost (1 − mean recall)"], "mean K (s)")
+    grid = ChartGrid(
+        [TITLES[kind] for kind in KINDS], ["results lost (1 − mean recall)"], "mean K (s)"
+    )
     rows = []
     for column, kind in enumerate(KINDS):
         axes = grid.at(0, column)
@@ -108,7 +110,7 @@ def _latency_specs(scale: Scale) -> list[RunSpec]:
 
 def _latency(scale: Scale, runs: Runs) -> Section:
     titles = [TITLES[kind] for kind in KINDS]
-    grid = Grid(titles, ["measured latency (s)"], "mean K (s)")
+    grid = ChartGrid(titles, ["measured latency (s)"], "mean K (s)")
     rows = []
     for column, kind in enumerate(KINDS):
         axes = grid.at(0, column)

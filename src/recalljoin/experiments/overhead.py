@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.experiments.charts import COLOURS, Grid, plot
+from recalljoin.experiments.charts import COLOURS, ChartGrid, plot
 from recalljoin.experiments.experiment import KINDS, Claim, Experiment, Runs
 from recalljoin.experiments.report import illustrated
 from recalljoin.experiments.spec import TITLES, run_spec
@@ -35,7 +35,7 @@ def _targets(scale: Scale, policy: str) -> tuple[float, ...]:
 
 
 def _figure(scale: Scale, runs: Runs) -> Section:
-    grid = Grid([TITLES[kind] for kind in KINDS], ["time to choose K (ms)"], "g (ms)")
+    grid = ChartGrid([TITLES[kind] for kind in KINDS], ["time to choose K (ms)"], "g (ms)")
     for column, kind in enumerate(KINDS):
         axes = grid.at(0, column)
         for policy in POLICIES:

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
-from recalljoin.experiments.evaluation import Recording, open_recording
+from recalljoin.experiments.evaluation import RecordedJoin, open_recording
 from recalljoin.experiments.generation import make_frame
 from recalljoin.experiments.run import Run
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from recalljoin.experiments.recorded import RecordedSpec
     from recalljoin.experiments.spec import DataSpec, RunSpec
-    from recalljoin.experiments.store import Store
+    from recalljoin.experiments.store import RunStore
     from recalljoin.quality import Timeline
 
     Data = DataSpec | RecordedSpec
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run_specs(
     spark: SparkSession,
     specs: Iterable[RunSpec],
-    store: Store,
+    store: RunStore,
     *,
     done: Callable[[RunSpec], None] | None = None,
     workers: int | None = None,
@@ -63,7 +63,7 @@ def run_specs(
     kinds = list(dict.fromkeys(spec.data for spec in missing))
     missing.sort(key=lambda spec: (spec.alone, kinds.index(spec.data)))
     sources = {
-        data: _Source(spark, data, [spec for spec in missing if spec.data == data])
+        data: _DataSet(spark, data, [spec for spec in missing if spec.data == data])
         for data in kinds
     }
 
@@ -87,7 +87,7 @@ def _all(
     pool: ThreadPoolExecutor,
     specs: Sequence[RunSpec],
     run: Callable[[RunSpec], Run],
-    sources: Mapping[Data, _Source],
+    sources: Mapping[Data, _DataSet],
 ) -> dict[RunSpec, Run]:
     futures: dict[RunSpec, Future[Run]] = {}
     begun: list[Future[Any]] = []
@@ -109,7 +109,7 @@ def _all(
         raise
 
 
-class _Source:
+class _DataSet:
     """A data set and its true results, made when first needed."""
 
     def __init__(self, spark: SparkSession, data: Data, specs: Sequence[RunSpec]) -> None:
@@ -117,7 +117,7 @@ class _Source:
         self.data = data
         self.left = len(specs)
         self.truth: Future[Timeline] | None = None
-        self._recording: Recording | None = None
+        self._recording: RecordedJoin | None = None
         self._lock = threading.Lock()
 
     def find_truth(self) -> Timeline:
@@ -138,7 +138,7 @@ class _Source:
                 self._recording = None
         return Run.of(record)
 
-    def _open(self) -> Recording:
+    def _open(self) -> RecordedJoin:
         with self._lock:
             if self._recording is None:
                 dataset = self.data.dataset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.experiments.charts import Grid, plot
+from recalljoin.experiments.charts import ChartGrid, plot
 from recalljoin.experiments.experiment import Experiment, Runs
 from recalljoin.experiments.page import Table
 from recalljoin.experiments.report import illustrated, percent
@@ -35,7 +35,7 @@ def _specs(scale: Scale) -> list[RunSpec]:
 
 def _section(scale: Scale, runs: Runs) -> Section:
     titles = [TITLES[kind] for kind in KINDS]
-    grid = Grid(titles, ["1000 tuples/s", "mean recall"], "cells")
+    grid = ChartGrid(titles, ["1000 tuples/s", "mean recall"], "cells")
     rows: list[tuple[str, ...]] = []
     faster: list[str] = []
     same = True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from recalljoin.experiments.spec import RunSpec
 
 
-class Store:
+class RunStore:
     """A folder of runs.
 
     A run is there as a whole or not at all, so work can be interrupted at any moment and taken up

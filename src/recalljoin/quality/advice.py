@@ -25,7 +25,7 @@ from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
-from recalljoin.query.given import data_of
+from recalljoin.query.stream_columns import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -119,7 +119,7 @@ class Measures:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Outcome:
     """What became of the tuples a cell was given."""
 
     step: Step
@@ -196,7 +196,7 @@ class Cell:
         """Tuples that wait, of those that are counted here."""
         return int(self._owned.at(*self.pipeline.waiting()).sum())
 
-    def push(self, arrivals: Arrivals, k: Int64s) -> Generator[pa.RecordBatch, None, Taken]:
+    def push(self, arrivals: Arrivals, k: Int64s) -> Generator[pa.RecordBatch, None, Outcome]:
         """Let tuples arrive one by one; ``k`` has the slack in force at each."""
         before = self.pipeline.local_times
         arrived, _ = follow_tuples(arrivals.stream, arrivals.ts, before=before)
@@ -212,7 +212,7 @@ class Cell:
         marks: Int64s,
         idle: NDArray[np.bool_] | None = None,
         flags: Flags = (),
-    ) -> Generator[pa.RecordBatch, None, Taken]:
+    ) -> Generator[pa.RecordBatch, None, Outcome]:
         """Let whole ticks arrive; the parameters are those of the pipeline.
 
         ``flags`` say which tuples are the copy that counts, where they say so themselves.
@@ -224,7 +224,7 @@ class Cell:
         )
         return self._taken(step, arrivals, arrived, before, flags)
 
-    def flush(self) -> Generator[pa.RecordBatch, None, Taken]:
+    def flush(self) -> Generator[pa.RecordBatch, None, Outcome]:
         """End the input."""
         before = self.pipeline.local_times
         none = np.empty(0, dtype=np.int64)
@@ -239,7 +239,7 @@ class Cell:
         arrived: Arrived,
         before: Int64s,
         flags: Flags,
-    ) -> Taken:
+    ) -> Outcome:
         counts_all = self._owned.is_all
         here = np.zeros(len(arrived.stream), dtype=np.bool_)
         if arrivals is not None:
@@ -248,7 +248,7 @@ class Cell:
                 mine = arrivals.stream == s
                 here[mine] = told[arrivals.row[mine]]
         counts_all &= self._owned.is_all
-        taken = Taken(
+        taken = Outcome(
             step=step,
             arrived=arrived,
             owned=None if counts_all else (here, self._owned.at(step.stream, step.row)),

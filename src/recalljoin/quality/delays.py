@@ -68,7 +68,7 @@ class LatestDelays:
         self._first, self.span = state["first"], state["span"]
 
 
-class DelayModel:
+class WaitByDelays:
     """The K with which all members of enough results are in time.
 
     A result is surely produced if each of its members arrives within K. If the delays of its

@@ -47,7 +47,7 @@ class Arrived(NamedTuple):
         )
 
 
-class Clocks(NamedTuple):
+class ClockTable(NamedTuple):
     """How far the streams have come after each arrival, or each tick."""
 
     local: Int64s
@@ -65,7 +65,7 @@ def no_clocks(m: int) -> Int64s:
 
 def follow_tuples(
     stream: NDArray[np.int8], ts: Int64s, *, before: Int64s
-) -> tuple[Arrived, Clocks]:
+) -> tuple[Arrived, ClockTable]:
     """Annotate tuples that arrive one by one, on streams that had come to ``before``.
 
     Examples
@@ -85,7 +85,7 @@ def follow_tuples(
 
 def follow_ticks(
     stream: NDArray[np.int8], ts: Int64s, tick: Int64s, *, marks: Int64s, before: Int64s
-) -> tuple[Arrived, Clocks]:
+) -> tuple[Arrived, ClockTable]:
     """Annotate tuples that arrive in ticks; clocks are those after each tick.
 
     A tuple's delay refers to the local time after the tick before, its K_sync to the times after
@@ -109,14 +109,14 @@ def follow_ticks(
     return Arrived(stream, delay, _lead(local, clocks.base[tick]), local), clocks
 
 
-def follow_marks(marks: Int64s, *, before: Int64s) -> Clocks:
+def follow_marks(marks: Int64s, *, before: Int64s) -> ClockTable:
     """Clocks after each tick; ``marks`` and ``before`` as in :func:`follow_ticks`."""
     return _clocks(marks.T, before)
 
 
-def _clocks(marks: Int64s, before: Int64s) -> Clocks:
+def _clocks(marks: Int64s, before: Int64s) -> ClockTable:
     local = np.maximum(np.maximum.accumulate(marks, axis=1), before[:, np.newaxis])
-    return Clocks(local, local.min(axis=0), local.max(axis=0))
+    return ClockTable(local, local.min(axis=0), local.max(axis=0))
 
 
 def _lead(local: Int64s, base: Int64s) -> Int64s:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.beyond import BeyondShares, most_completed
-from recalljoin.quality.shown import Shown
+from recalljoin.quality.beyond_horizon import BeyondShares, most_completed
+from recalljoin.quality.share_known import Shown
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:

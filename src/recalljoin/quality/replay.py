@@ -18,9 +18,9 @@ import numpy as np
 from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.cell import Cell, Share, Taken
+from recalljoin.quality.cell import Cell, Outcome, Share
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.profiling import Arrived, Clocks, follow_ticks, follow_tuples, no_clocks
+from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Replay(ABC):
 
     arrived: Arrived
     """What is read off each tuple."""
-    clocks: Clocks
+    clocks: ClockTable
     """How far the streams have come after each step."""
     arrival_clock: Int64s
     """For each tuple, the clock when it arrived."""
@@ -67,7 +67,7 @@ class Replay(ABC):
         sizes = np.bincount(arrivals.stream, minlength=self.m)
         self._firsts = np.cumsum(sizes) - sizes
         self._watermark = NEVER
-        self._taken: list[Taken] = []
+        self._taken: list[Outcome] = []
 
     @property
     @abstractmethod

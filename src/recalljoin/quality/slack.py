@@ -1,8 +1,8 @@
 """The required-slack policy: K from the results themselves.
 
 A result is produced iff K is larger than the slack it requires, so for every stretch of time there
-is one number, the K it would have needed (:mod:`recalljoin.quality.needs`). The policy takes the
-smallest K that was enough for nearly all periods seen. While there are few of them it looks at
+is one number, the K it would have needed (:mod:`recalljoin.quality.period_needs`). The policy takes
+the smallest K that was enough for nearly all periods seen. While there are few of them it looks at
 short stretches as well, a sixth of a period long: there are more of these, so what is usual is
 sooner known.
 
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.delays import DelayModel, LatestDelays
+from recalljoin.quality.delays import LatestDelays, WaitByDelays
 from recalljoin.quality.feedback import Feedback
-from recalljoin.quality.needs import OPEN, Needs, enough_for
+from recalljoin.quality.period_needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.quality.tick_spans import TickSpans
-from recalljoin.quality.unseen import UnseenLosses
+from recalljoin.quality.unseen_losses import UnseenLosses
 from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class RequiredSlack:
         self.stretches = Needs(recall=settings.recall, length=STRETCH, memory=n_remembered)
         self.periods = Needs(recall=settings.recall, length=SLOTS_PER_PERIOD, memory=n_remembered)
         self.spans = TickSpans(settings.period // 6)
-        self.delays = DelayModel(settings.recall)
+        self.delays = WaitByDelays(settings.recall)
         self.latest_delays = LatestDelays(settings.period // 6)
         self.unseen = UnseenLosses(settings.period)
         self.feedback = Feedback(settings.recall, settings.period)
@@ -290,7 +290,7 @@ class RequiredSlack:
         slot = self.slack.last - n_slots + 1
         self.stretches.forget_before(slot)
         self.periods.forget_before(slot)
-        self.delays = DelayModel(self.settings.recall)
+        self.delays = WaitByDelays(self.settings.recall)
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
 

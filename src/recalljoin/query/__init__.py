@@ -8,7 +8,7 @@ on Arrow arrays. Nothing of a query is ever executed as Python.
 
 from __future__ import annotations
 
-from recalljoin.query.bound import (
+from recalljoin.query.bound_query import (
     BoundQuality,
     BoundQuery,
     BoundStream,
@@ -21,10 +21,10 @@ from recalljoin.query.evaluate import compute, evaluate
 from recalljoin.query.explain import explain
 from recalljoin.query.expressions import Call, Column, Expression, Literal, columns, walk
 from recalljoin.query.functions import Functions, UserFunction
-from recalljoin.query.given import with_columns, with_usual_arrival
 from recalljoin.query.kernels import Computed
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
+from recalljoin.query.stream_columns import with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
 
 __all__ = [

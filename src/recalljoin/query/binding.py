@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
-from recalljoin.query.bound import BoundQuery, BoundStream, Conjunct, EqualityClass
+from recalljoin.query.bound_query import BoundQuery, BoundStream, Conjunct, EqualityClass
 from recalljoin.query.durations import (
     MAX_TIME,
     NANOSECONDS_PER,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from recalljoin.query.quality import Quality
 
 
-class Statement(Protocol):
+class Bindable(Protocol):
     """What is bound: a :class:`~recalljoin.query.Query`, or the parts of one that has faults."""
 
     @property
@@ -78,7 +78,7 @@ class Faults:
             raise kind(list(dict.fromkeys([*self.query, *self.target])))
 
 
-def check(statement: Statement, faults: Faults) -> None:
+def check(statement: Bindable, faults: Faults) -> None:
     """Record the faults that show without schemas."""
     if not _check_streams([stream.name for stream in statement.streams], faults):
         return
@@ -98,7 +98,7 @@ def check(statement: Statement, faults: Faults) -> None:
 
 
 def columns_for_spark(
-    statement: Statement, schemas: Mapping[str, pa.Schema]
+    statement: Bindable, schemas: Mapping[str, pa.Schema]
 ) -> dict[str, dict[str, str]]:
     """For each stream the columns that Spark must add for the condition: by name, Spark's SQL."""
     streams = statement.streams
@@ -113,7 +113,7 @@ def columns_for_spark(
 
 
 def bind(
-    statement: Statement,
+    statement: Bindable,
     schemas: Mapping[str, pa.Schema],
     faults: Faults,
     *,
@@ -181,7 +181,7 @@ def _check_streams(names: Sequence[str], faults: Faults) -> bool:
 
 
 def _lower(
-    statement: Statement,
+    statement: Bindable,
     schemas: Sequence[pa.Schema | None],
     computed: Mapping[str, pa.Schema] | None,
     faults: Faults,
@@ -235,7 +235,7 @@ def _surely_without_window(statement: Statement) -> list[str]:
 
 
 def _with_windows(
-    statement: Statement,
+    statement: Bindable,
     streams: Sequence[BoundStream],
     time_bounds: TimeBounds,
     parts: Sequence[Expression],

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.query.bound import BoundQuery
+from recalljoin.query.bound_query import BoundQuery
 from recalljoin.query.durations import NANOSECONDS_PER, describe
-from recalljoin.query.given import data_of, with_columns
 from recalljoin.query.render import render
 from recalljoin.query.sources import schema_of
+from recalljoin.query.stream_columns import data_of, with_columns
 from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recalljoin.query.bound import BoundQuality
+    from recalljoin.query.bound_query import BoundQuality
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.functions import Functions
     from recalljoin.query.model import Query

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from recalljoin.errors import InvalidQuery
 from recalljoin.query.arrow_types import canonical
-from recalljoin.query.names import TAKEN_NAMES
+from recalljoin.query.built_ins import TAKEN_NAMES
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 Nulls = OneOf["propagate", "pass"]

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from recalljoin.query import rules
 from recalljoin.query.arrow_types import BOOL, NULL, STRING
+from recalljoin.query.built_ins import AGGREGATES, BUILT_INS, CHANGING, GENERATORS, arity_text
 from recalljoin.query.constants import Unreadable, interval_literal, number_literal
 from recalljoin.query.expressions import Expression, Literal
-from recalljoin.query.names import AGGREGATES, BUILT_INS, CHANGING, GENERATORS, arity_text
 from recalljoin.query.one_stream import OneStream, computed_column, function_name, names_in
 from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import UnknownName

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from recalljoin.query.bound import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.query.quality import Quality
 
 

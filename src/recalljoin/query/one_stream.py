@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from recalljoin.query.built_ins import AGGREGATES, CHANGING, GENERATORS
 from recalljoin.query.expressions import Call, Column, Expression, Literal
-from recalljoin.query.names import AGGREGATES, CHANGING, GENERATORS
 from recalljoin.query.scope import UnknownName
 from recalljoin.query.trees import names_of
 

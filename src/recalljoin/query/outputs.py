@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
-from recalljoin.query.bound import OutputColumn
+from recalljoin.query.bound_query import OutputColumn
 from recalljoin.query.expressions import Column
 from recalljoin.query.grammar import parse_outputs
 from recalljoin.query.one_stream import function_name

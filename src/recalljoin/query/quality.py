@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
-from recalljoin.query.bound import BoundQuality
+from recalljoin.query.bound_query import BoundQuality
 from recalljoin.query.durations import (
     NANOSECONDS_PER,
     DurationLike,

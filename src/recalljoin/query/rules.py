@@ -27,11 +27,11 @@ from recalljoin.query.arrow_types import (
     digits,
     is_number,
 )
+from recalljoin.query.built_ins import BUILT_INS
 from recalljoin.query.constants import decimal_literal
 from recalljoin.query.durations import finest
 from recalljoin.query.evaluate import compute
 from recalljoin.query.expressions import Call, Expression, Literal
-from recalljoin.query.names import BUILT_INS
 
 if TYPE_CHECKING:
     from recalljoin.query.functions import UserFunction

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recalljoin.query.arrow_types import MAX_DIGITS, NULL, canonical, common, family
-from recalljoin.query.bound import Conjunct, EqualityClass
+from recalljoin.query.bound_query import Conjunct, EqualityClass
 from recalljoin.query.expressions import Call, Expression, Literal
 from recalljoin.query.rules import Mismatch, apply, coerce
 

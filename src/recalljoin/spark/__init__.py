@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recalljoin.spark.door import join, sql
-from recalljoin.spark.opened import JoinLog, open
+from recalljoin.spark.api import join, sql
+from recalljoin.spark.join_log import JoinLog, open
 from recalljoin.spark.sampling import sample
 from recalljoin.spark.session import prepare
 

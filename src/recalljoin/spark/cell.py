@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.delivery import deliver
-from recalljoin.spark.hot import Version, can_split
+from recalljoin.spark.hot_keys import Version, can_split
 from recalljoin.spark.tick_cell import TickCell
 from recalljoin.spark.tuple_cell import TupleCell
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.query import BoundQuery
     from recalljoin.spark.ahead import AheadRule
-    from recalljoin.spark.cell_state import Store
+    from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.cells import Grid, Layout
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.delivery import Delivery
@@ -188,7 +188,7 @@ def run_batch(
     plan: CellPlan,
     cell: int,
     parcels: Iterable[tuple[str, bytes | None]],
-    store: Store,
+    store: CellStore,
     *,
     batch: int,
 ) -> Generator[pa.RecordBatch, None, Report]:

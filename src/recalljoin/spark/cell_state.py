@@ -14,7 +14,7 @@ from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
 from recalljoin.engine.progress import Clocks, Remembered
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting, StateVersionError
-from recalljoin.spark.hot import FIRST
+from recalljoin.spark.hot_keys import FIRST
 from recalljoin.spark.packing import (
     OWNED,
     framed,
@@ -41,7 +41,7 @@ LARGEST_CHUNK = 1 << 26
 """Bytes of tuples in one state value, unless a single body is larger."""
 
 
-class Store(Protocol):
+class CellStore(Protocol):
     """A cell's share of Spark's state."""
 
     def read_meta(self) -> str | None:
@@ -93,7 +93,7 @@ class Meta:
         return Clocks(tuple(self.local_times), self.base_time, self.watermark)
 
 
-def read_meta(store: Store, identity: str, m: int) -> Meta:
+def read_meta(store: CellStore, identity: str, m: int) -> Meta:
     """The meta data of a cell, new ones if it has none.
 
     Raises
@@ -167,7 +167,7 @@ class StoredChunk:
 
 
 def append(
-    store: Store,
+    store: CellStore,
     meta: Meta,
     delivery: Delivery,
     *,
@@ -215,14 +215,14 @@ def append(
     store.write_meta(json.dumps(asdict(meta)))
 
 
-def add_chunk(store: Store, meta: Meta, content: bytes, last: int) -> None:
+def add_chunk(store: CellStore, meta: Meta, content: bytes, last: int) -> None:
     """Write one more chunk, with tuples in windows until the watermark has passed ``last``."""
     store.write_chunk(meta.next_chunk, content)
     meta.chunks.append((meta.next_chunk, last))
     meta.next_chunk += 1
 
 
-def read_chunks(store: Store, meta: Meta, query: BoundQuery) -> Iterator[StoredChunk]:
+def read_chunks(store: CellStore, meta: Meta, query: BoundQuery) -> Iterator[StoredChunk]:
     """All chunks there are, in the order of their batches."""
     for number, _ in meta.chunks:
         yield decode_chunk(query, store.read_chunk(number))

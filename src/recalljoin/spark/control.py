@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from recalljoin.spark.cell_state import check_identity, check_layout
-from recalljoin.spark.hot import HotTracker, Version, next_versions
+from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.packing import PARCELS_DDL, Control
 from recalljoin.spark.report import MeasuredRecall
 

@@ -27,7 +27,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.spark.hot import Version
+from recalljoin.spark.hot_keys import Version
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:

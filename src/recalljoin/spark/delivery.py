@@ -14,7 +14,7 @@ from recalljoin.engine.ahead import FAR_AHEAD
 from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.times import NEVER
 from recalljoin.spark.ahead import Span, merged_spans
-from recalljoin.spark.hot import Heavy
+from recalljoin.spark.hot_keys import Heavy
 from recalljoin.spark.packing import (
     CONTROL,
     REASON,

@@ -17,7 +17,7 @@ from recalljoin.query import columns
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
 from recalljoin.spark.columns import quoted, selected
 from recalljoin.spark.control import FORMAT, ControlSource
-from recalljoin.spark.hot import version_at
+from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
 from recalljoin.spark.processor import COUNTS, CellProcessor, totals, whereabouts

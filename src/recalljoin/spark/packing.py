@@ -26,7 +26,7 @@ from recalljoin.query import BoundQuery, columns
 from recalljoin.query.durations import MAX_TIME
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
-from recalljoin.spark.hot import Heavy, heavy_keys
+from recalljoin.spark.hot_keys import Heavy, heavy_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

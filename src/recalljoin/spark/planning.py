@@ -26,7 +26,7 @@ from recalljoin.spark.columns import bind_frames
 from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
-from recalljoin.spark.hot import can_split
+from recalljoin.spark.hot_keys import can_split
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema

@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
 def progress_table(log: ControlLog) -> pa.Table:
     """What the join of a control log has done, one row a batch.
 
-    :meth:`~recalljoin.spark.opened.JoinLog.progress` says what the columns mean.
+    :meth:`~recalljoin.spark.join_log.JoinLog.progress` says what the columns mean.
     """
     reports = list(log.reports_after(-1))
     settled = settled_recalls(reports)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.adaptation import Adaptation
-    from recalljoin.quality.cell import Share, Taken
+    from recalljoin.quality.cell import Outcome, Share
     from recalljoin.spark.cell import ByTuple, CellPlan
 
 
@@ -200,7 +200,7 @@ class TickRun(Recorded):
             refused=tuple({} for _ in range(m)),
         )
 
-    def _report(self, taken: list[Taken], delivered: list[int], **tick: Any) -> None:
+    def _report(self, taken: list[Outcome], delivered: list[int], **tick: Any) -> None:
         if self.plan.log is None:
             return
         for n, (cell, each) in enumerate(zip(self._cells, taken, strict=True)):

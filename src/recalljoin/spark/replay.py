@@ -121,7 +121,7 @@ def in_blocks(
     return pack
 
 
-class _Block(NamedTuple):
+class _Rows(NamedTuple):
     """Rows of a stream in the order of their ticks."""
 
     stream: int
@@ -130,7 +130,7 @@ class _Block(NamedTuple):
     rows: pa.Table
     tick: Int64s
 
-    def cut(self, tick: int) -> tuple[_Block, _Block]:
+    def cut(self, tick: int) -> tuple[_Rows, _Rows]:
         """The rows of ticks before this one, and the others."""
         n = int(np.searchsorted(self.tick, tick))
         return (
@@ -174,7 +174,7 @@ class Replayer:
         else:
             adaptation = self.policy.adaptation(self.horizon)
             run = TickRun(self.plan, adaptation, start=self.start, length=self.length)
-        held: list[_Block] = []
+        held: list[_Rows] = []
         for block in _blocks(batches):
             first = int(block.tick[0])
             n_complete = sum(int(np.searchsorted(each.tick, first)) for each in held)
@@ -187,7 +187,7 @@ class Replayer:
             yield from run.take(*self._in_order(held))
         yield from run.flush()
 
-    def _in_order(self, blocks: list[_Block]) -> tuple[list[pa.Table], list[Int64s]]:
+    def _in_order(self, blocks: list[_Rows]) -> tuple[list[pa.Table], list[Int64s]]:
         """For each stream its rows and their ticks: by tick, then task, then row."""
         tables, ticks = [], []
         for s, stream in enumerate(self.plan.query.streams):
@@ -206,17 +206,17 @@ class Replayer:
         return tables, ticks
 
 
-def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[_Block]:
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[_Rows]:
     """Blocks from their pieces, which come one after another."""
     place: tuple[int, ...] | None = None
     pieces: list[bytes] = []
 
-    def whole() -> _Block:
+    def whole() -> _Rows:
         assert place is not None
         rows = from_bytes(b"".join(pieces))
         tick = rows.column(_TICK).to_numpy()
         _, stream, task, part = place
-        return _Block(stream, task, part, rows.drop_columns([_TICK]), tick)
+        return _Rows(stream, task, part, rows.drop_columns([_TICK]), tick)
 
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in (*BLOCK_ORDER, "body")]

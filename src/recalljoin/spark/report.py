@@ -14,8 +14,8 @@ from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.recall import RecallMeter
-from recalljoin.quality.settled import SettledRecall
-from recalljoin.spark.hot import Heavy
+from recalljoin.quality.settled_recall import SettledRecall
+from recalljoin.spark.hot_keys import Heavy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

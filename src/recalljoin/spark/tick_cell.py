@@ -12,8 +12,8 @@ from recalljoin.engine.chunks import rebuild
 from recalljoin.quality.cell import Cell
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
 from recalljoin.spark.cells import owned_by
-from recalljoin.spark.hot import version_after, version_at
-from recalljoin.spark.moving import hand_over, take_over
+from recalljoin.spark.hot_key_moves import hand_over, take_over
+from recalljoin.spark.hot_keys import version_after, version_at
 from recalljoin.spark.packing import OWNED, PLACE
 from recalljoin.spark.report import report_of
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.quality.cell import Taken
+    from recalljoin.quality.cell import Outcome
     from recalljoin.spark.cell import CellPlan
-    from recalljoin.spark.cell_state import Store
+    from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.delivery import Delivery
     from recalljoin.spark.report import Report
 
@@ -45,12 +45,12 @@ class TickCell:
         Number of the batch.
     """
 
-    def __init__(self, plan: CellPlan, number: int, store: Store, batch: int) -> None:
+    def __init__(self, plan: CellPlan, number: int, store: CellStore, batch: int) -> None:
         self._plan, self._number, self._store, self._batch = plan, number, store, batch
         self._meta = read_meta(store, plan.identity, len(plan.query.streams))
         self._versions = plan.hot_versions()
         self._cell: Cell
-        self._taken: Taken
+        self._taken: Outcome
         self._first_rows: Int64s
 
     def token(self) -> str:
@@ -193,7 +193,7 @@ def leave_refused(
 
 def leave_late(
     plan: CellPlan,
-    taken: Taken,
+    taken: Outcome,
     tables: Sequence[pa.Table],
     *,
     cell: int,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.spark.cell import ByTuple, CellPlan
-    from recalljoin.spark.cell_state import Store
+    from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.delivery import Delivery
     from recalljoin.spark.report import Report
 
@@ -49,7 +49,7 @@ LARGEST_VALUE = 1 << 26
 
 
 @dataclass
-class Meta:
+class TupleMeta:
     """The small part of the state, rewritten with every batch."""
 
     identity: str
@@ -159,7 +159,7 @@ class TupleCell:
         Number of the batch.
     """
 
-    def __init__(self, plan: CellPlan, mode: ByTuple, store: Store, batch: int) -> None:
+    def __init__(self, plan: CellPlan, mode: ByTuple, store: CellStore, batch: int) -> None:
         self._plan, self._mode, self._store, self._batch = plan, mode, store, batch
         self._meta = _read_meta(store, plan.identity, len(plan.query.streams))
         self._instance: Instance
@@ -274,14 +274,14 @@ class TupleCell:
         )
 
 
-def _read_meta(store: Store, identity: str, m: int) -> Meta:
+def _read_meta(store: CellStore, identity: str, m: int) -> TupleMeta:
     content = store.read_meta()
     if content is None:
-        return Meta(identity, confirmed=[0] * m)
+        return TupleMeta(identity, confirmed=[0] * m)
     values = json.loads(content)
     check_layout(values.get("layout"), LAYOUT)
     check_identity(values["identity"], identity)
-    return Meta(**values)
+    return TupleMeta(**values)
 
 
 def _decode(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine.intake import Intake, Taken
+from recalljoin.engine.intake import Admitted, Intake
 from tests.unit.engine.inputs import bound
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def intake(condition: str | None, *, rows: bool = False) -> Intake:
     return Intake(bound(condition, types=TYPES), rows=rows)
 
 
-def take(of: Intake, s: int = 0, **columns: list[object]) -> Taken:
+def take(of: Intake, s: int = 0, **columns: list[object]) -> Admitted:
     n = len(next(iter(columns.values())))
     table = {"ts": [0] * n, "n": range(n), **dict.fromkeys(TYPES, [None] * n), **columns}
     return of.take(s, pa.table([table[name] for name in _schema().names], schema=_schema()))

@@ -48,7 +48,7 @@ def sizes(pipeline: Pipeline) -> dict[str, int]:
     interned = pipeline.intake.keys[0].interned if pipeline.intake.keys else None
     return {
         "kept": pipeline.n_kept,
-        "cells": len(windows.rings.cells),
+        "cells": len(windows.rings.records),
         "slots in use": int(windows.slots.state[NEXT_SLOT] - windows.slots.state[N_FREE]),
         "slots": len(windows.slots.table),
         "buckets": len(windows.slots.buckets),

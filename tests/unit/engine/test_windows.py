@@ -62,7 +62,7 @@ def take_in(
 
 def kept(of: Windows, s: int) -> list[int]:
     """Timestamps of a stream's tuples, in join sequence."""
-    ts: list[int] = of.rings.cells[of.places_of(s), TS].tolist()
+    ts: list[int] = of.rings.records[of.places_of(s), TS].tolist()
     return ts
 
 
@@ -120,11 +120,11 @@ def test_rings_grow_with_their_content_and_keep_it() -> None:
 @BOTH
 def test_a_ring_starts_over_and_does_not_grow_when_its_content_does_not(chained: bool) -> None:
     held = windows(chained=chained)
-    capacity = len(held.rings.cells)
+    capacity = len(held.rings.records)
     for now in range(0, 10_000, 10):
         take_in(held, [(s, now + i, i) for i in range(10) for s in (0, 1)])
         held.forget(now + 10)
-    assert len(held.rings.cells) == capacity
+    assert len(held.rings.records) == capacity
     assert kept(held, 0) == list(range(9990, 10_000))
 
 
@@ -180,9 +180,9 @@ def chain(of: Windows, s: int, key: int) -> list[int]:
     row = of.rings.table[s]
     found = []
     while at >= row[FIRST]:
-        cell = of.rings.cells[row[OFFSET] + (at & row[MASK])]
-        found.append(int(cell[TS]))
-        at = cell[LINKS]
+        record = of.rings.records[row[OFFSET] + (at & row[MASK])]
+        found.append(int(record[TS]))
+        at = record[LINKS]
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recalljoin.quality.shown import Shown
+from recalljoin.quality.share_known import Shown
 from tests.unit.quality.intervals import interval
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.quality.beyond import Running, most_completed
+from recalljoin.quality.beyond_horizon import Running, most_completed
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recalljoin.engine.slack_bins import slack_bin
-from recalljoin.quality.needs import OPEN, Needs, enough_for
+from recalljoin.quality.period_needs import OPEN, Needs, enough_for
 from recalljoin.quality.slack_by_time import SlackByTime
 from tests.unit.quality.intervals import interval
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from recalljoin.quality.unseen import UnseenLosses
+from recalljoin.quality.unseen_losses import UnseenLosses
 from tests.unit.quality.intervals import interval
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality import settled as module
-from recalljoin.quality.settled import SettledRecall
+from recalljoin.quality.settled_recall import SettledRecall
 from tests.unit.quality.test_recall import Counts, seen
 
 WINDOWS = (20, 10)

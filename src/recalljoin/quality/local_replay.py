@@ -20,7 +20,7 @@ from recalljoin.quality.policy import make_policy
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Quality, Query, parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseconds
-from recalljoin.query.given import data_of
+from recalljoin.query.stream_columns import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -38,7 +38,7 @@ MOST_TICKS: Final = 1 << 26
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class _Input:
     """Recorded arrivals and how they are joined; may be run again and again.
 
     Parameters
@@ -170,7 +170,7 @@ class Replayed:
     yields them as Arrow batches while they are produced, and keeps none.
     """
 
-    def __init__(self, recorded: _Recorded) -> None:
+    def __init__(self, recorded: _Input) -> None:
         self._recorded = recorded
         self._counts: _Counts | None = None
         self._table: pa.Table | None = None
@@ -367,7 +367,7 @@ def replay(
     for doubt in doubts_about(bound, arrivals):
         _LOG.warning("%s", doubt)
     fixed = units(0 if k is None and bound.quality is None else k, "k")
-    recorded = _Recorded(bound, arrivals, fixed, units(tick, "tick"), units(retention, "retention"))
+    recorded = _Input(bound, arrivals, fixed, units(tick, "tick"), units(retention, "retention"))
     if tick is not None:
         # Refused now rather than when the results are asked for.
         _ = recorded.ticks

@@ -25,7 +25,7 @@ from recalljoin.spark.cell_state import (
     read_chunks,
 )
 from recalljoin.spark.cells import Hot, key_hashes
-from recalljoin.spark.hot import Version
+from recalljoin.spark.hot_keys import Version
 from recalljoin.spark.packing import OWNED, framed, to_bytes, unframed
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.spark.cell import CellPlan
-    from recalljoin.spark.cell_state import Meta, Store
+    from recalljoin.spark.cell_state import CellStore, Meta
 
 
-def hand_over(plan: CellPlan, cell: int, store: Store, meta: Meta, after: Version) -> None:
+def hand_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, after: Version) -> None:
     """Leave the tuples that will be placed otherwise from the next batch on."""
     assert plan.log is not None
     moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, after.hot))
@@ -53,7 +53,7 @@ def hand_over(plan: CellPlan, cell: int, store: Store, meta: Meta, after: Versio
     plan.log.write_moves(after.since, cell, framed({}, [chunks]))
 
 
-def take_over(plan: CellPlan, cell: int, store: Store, meta: Meta, now: Version) -> None:
+def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Version) -> None:
     """Bring a cell's chunks in line with the version that counts now."""
     assert plan.log is not None
     moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, now.hot))
