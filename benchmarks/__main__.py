@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import engine
-from benchmarks.measure import machine
+from benchmarks.measure import machine, wrapped
 from benchmarks.spark_join import SECTION
 
 BENCHMARKS = {
@@ -31,12 +31,11 @@ def main(names: tuple[str, ...], write: Path | None) -> None:
     reports = [BENCHMARKS[name]() for name in names or BENCHMARKS]
     if write is not None:
         today = datetime.now(UTC).date()
-        head = (
-            "# Performance\n\n"
+        made = (
             'Made by `make bench ARGS="--write docs/performance.md"`. Processor seconds of one '
-            "core, best of several runs with compiled kernels; peers run in the same process.\n\n"
-            f"Machine: {machine()}; {today}."
+            "core, best of several runs with compiled kernels; peers run in the same process."
         )
+        head = f"# Performance\n\n{wrapped(made)}\n\n" + wrapped(f"Machine: {machine()}; {today}.")
         # What another benchmark has written stays.
         _, mark, other = write.read_text().partition(SECTION) if write.exists() else ("", "", "")
         tables = [report.markdown() for report in reports] + [mark + other.rstrip()] * bool(mark)

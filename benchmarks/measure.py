@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
@@ -34,11 +35,16 @@ class Report:
         """The table as Markdown."""
         lines = [f"## {self.title}", ""]
         if self.note:
-            lines += [self.note, ""]
+            lines += [wrapped(self.note), ""]
         lines.append("| " + " | ".join(self.columns) + " |")
         lines.append("|" + "---|" * len(self.columns))
         lines += ["| " + " | ".join(row) + " |" for row in self.rows]
         return "\n".join(lines)
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines that fit a page."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def best_of(run: Callable[[], object], *, times: int = 3) -> float:

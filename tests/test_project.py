@@ -86,3 +86,34 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
         r"`((?:src|tests|benchmarks|docs|scripts)/[\w./-]*)`", page.read_text("utf-8")
     )
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_architecture_names_every_module_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`(src/recalljoin/[\w/]+\.py)`", page))
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert sorted(modules - named) == []
+    assert sorted(named - modules) == []
+
+
+def _prose(page: Path) -> list[str]:
+    """The lines of a page outside code blocks, tables and figures, which cannot be broken."""
+    lines, is_code = [], False
+    for line in page.read_text("utf-8").splitlines():
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code and not line.lstrip().startswith(("|", "![")):
+            lines.append(line)
+    return lines
+
+
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_of_a_page_is_longer_than_100_characters(page: Path) -> None:
+    assert [line for line in _prose(page) if len(line) > 100] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import textwrap
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -25,6 +26,10 @@ th:first-child, td:first-child { text-align: left; }
 table.words td, table.words th { text-align: left; vertical-align: top; }
 .label { background: #fff3cd; border-left: 4px solid #e0a800; padding: .5rem 1rem; }
 """
+
+
+_WIDTH = 100
+"""Characters in a line of Markdown, but for tables and figures, which cannot be broken."""
 
 
 @dataclass(frozen=True)
@@ -149,21 +154,44 @@ def as_markdown(page: Page, *, figures: str) -> str:
     """Text for a repository; figures lie beside it in the folder ``figures``."""
     parts = [f"# {page.title}"]
     if page.label:
-        parts.append(f"> {page.label}")
-    parts += page.text
+        parts.append(_wrapped(page.label, "> ", "> "))
+    parts += [_wrapped(text) for text in page.text]
     for section in page.sections:
         parts += _markdown_section(section, figures)
     return "\n\n".join(parts) + "\n"
 
 
+def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    """A paragraph in lines that fit a page, after ``first`` and then ``rest``.
+
+    A mark that would begin a list, a quotation or a title stays in the line of the word before it.
+
+    Examples
+    --------
+    >>> print(_wrapped("wide " * 19 + "a - b", "- ", "  "))
+    - wide wide wide wide wide wide wide wide wide wide wide wide wide wide wide wide wide wide wide
+      a - b
+    """
+    held = re.sub(r" (?=(?:[-+*>]|#+|\d+[.)]) )", "\0", text)
+    lines = textwrap.fill(
+        held,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines.replace("\0", " ")
+
+
 def _markdown_section(section: Section, figures: str, level: int = 2) -> list[str]:
-    parts = [f"{level * '#'} {section.title}", *section.text]
+    parts = [f"{level * '#'} {section.title}", *(_wrapped(text) for text in section.text)]
     if section.svg is not None:
         parts.append(f"![{section.title}]({figures}/{section.name}.svg)")
     if section.table is not None:
         parts.append(_markdown_table(section.table))
     if section.notes:
-        parts.append("\n".join(f"- {note}" for note in section.notes))
+        parts.append("\n".join(_wrapped(note, "- ", "  ") for note in section.notes))
     for part in section.parts:
         parts += _markdown_section(part, figures, level + 1)
     return parts
