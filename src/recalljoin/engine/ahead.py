@@ -1,9 +1,9 @@
 """Times absurdly far ahead of their stream, and how a recording tells them from real ones.
 
 A single time of the year 2200 would take the clock of its stream there, and every later row would
-be late for ever. So a time that is more than ``max_ahead`` ahead of its stream is believed only if
-the stream goes on from there. In a recording one can look: it is refused if most of the next rows
-of the stream lie where the stream was before.
+be late for ever. A time that is more than ``max_ahead`` ahead of its stream is therefore believed
+only if the stream goes on from that time. A recording shows whether it does: the time is refused if
+most of the next rows of the stream lie where the stream was before.
 
     times      9:58   9:59   2200   10:00   10:01      2200 is refused
     times      9:58   9:59   17:00   17:01   17:02     a gap in the source: all are taken
@@ -31,11 +31,11 @@ AUTO = "auto"
 
 _HOUR = 3600 * NANOSECONDS_PER["s"]
 _LONGEST_PARTS = 10
-"""By default, how many periods or windows a time may be ahead of its stream at least."""
+"""By default a time may be ahead by at least this many of the longest window or period."""
 _LOOK = 20
-"""Rows that are looked at to see whether the stream goes on from a time."""
+"""Number of next rows that show whether the stream goes on from a time."""
 _FEWEST = 3
-"""Rows that must lie where the stream was before a time is refused."""
+"""A time is refused only if at least this many next rows lie where the stream was before."""
 
 
 def max_ahead_of(query: BoundQuery, given: DurationLike | None) -> int | None:
@@ -52,7 +52,7 @@ def max_ahead_of(query: BoundQuery, given: DurationLike | None) -> int | None:
     Raises
     ------
     InvalidSetting
-        When it is no longer than 0.
+        When the length is 0 or negative.
     """
     if given is None:
         return None
@@ -78,7 +78,7 @@ def far_ahead(ts: Int64s, max_ahead: int, clock: Int64s | None = None) -> NDArra
     max_ahead
         How far ahead of the stream a time is believed at once.
     clock
-        When each row arrived, if that is known: a time no later than that is believed.
+        When each row arrived, if known: a time no later than its row's arrival is believed.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def far_ahead(ts: Int64s, max_ahead: int, clock: Int64s | None = None) -> NDArra
 
 
 def _start(ts: Int64s, max_ahead: int) -> int:
-    """Where most of the first rows are, as one of them may be the absurd one; NEVER if nowhere."""
+    """The time around which most of the first rows lie (a single one may be absurd), or NEVER."""
     first = np.sort(ts[: _LOOK + 1])
     middle = int(first[(len(first) - 1) // 2])
     n_near = int((np.abs(first - middle) <= max_ahead).sum())

@@ -1,7 +1,7 @@
 """Arrivals: tuples of all streams in the order they came, as columns.
 
-Here times become integers in the query's unit and rows without a usable time are set aside, once,
-at the edge. Everything further in can rely on it.
+Here, at the edge of the engine, times become integers in the query's unit, and rows without a
+usable time are set aside. The rest of the engine can rely on usable integer times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Arrivals:
     arrival: Int64s | None = None
     """Arrival time or position of each tuple, if the input says it."""
     arrival_units: int = 1
-    """How many units of ``arrival`` make one of the query's."""
+    """How many units of ``arrival`` make one unit of the query."""
     refused: Mapping[tuple[str, str], pa.Table] = field(default_factory=dict)
     """Rows that cannot take part, by stream and reason."""
 
@@ -75,8 +75,8 @@ def arrivals_of(
 ) -> Arrivals:
     """Put the rows of all streams in order of arrival.
 
-    Streams with an arrival column are merged by it; ties go by the order of streams in the query,
-    then by row. Without arrival columns tables are taken as arriving in step, row by row.
+    Streams with an arrival column are merged by that column; ties go by the order of streams in
+    the query, then by row. Without arrival columns the tables arrive in step, row by row.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def _far_ahead(
 
 
 def _table_of(stream: BoundStream, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The table of a stream, by its own name or that of its source, as the query was bound."""
+    """The table of a stream, by the name of the stream or of its source."""
     by_name = {name.lower(): table for name, table in tables.items()} | dict(tables)
     for name in (stream.name, stream.source):
         for spelling in (name, name.lower()):
@@ -185,7 +185,7 @@ def _accept(
     table: pa.Table,
     refused: dict[tuple[str, str], pa.Table],
 ) -> tuple[pa.Table, Int64s]:
-    """Usable rows and their times; the others go to ``refused``."""
+    """Usable rows and their times; rows that cannot be used go to ``refused``."""
     ts, known = times_of(table.column(stream.time), query.unit, query.time_unit)
     in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
     if in_range.all():
@@ -199,7 +199,7 @@ def _accept(
 def times_of(
     column: pa.ChunkedArray | pa.Array, unit: str, time_unit: str
 ) -> tuple[Int64s, NDArray[np.bool_]]:
-    """Times as integers in ``unit``, and which of them are not null.
+    """Times as integers in ``unit``, and which times are not null.
 
     A time too large for the unit becomes the smallest integer, which is out of range.
 
@@ -235,7 +235,7 @@ def times_of(
 
 
 def _arrival_unit(query: BoundQuery) -> str:
-    """The finest unit among the query's and those of arrival columns."""
+    """The finest among the query's unit and the units of the arrival columns."""
     units = {query.unit}
     for stream in query.streams:
         if stream.arrival is not None:

@@ -1,8 +1,8 @@
 """A machine for numeric conditions, which runs a program on blocks of candidates.
 
-A program is a list of instructions on float64 registers
-(:mod:`~recalljoin.engine.program` makes them). Each instruction is a plain loop over a block of
-candidates that stays in the cache, so the cost of looking at instructions vanishes.
+A program is a list of instructions on float64 registers, made by
+:mod:`~recalljoin.engine.program`. Each instruction is a plain loop over a block of candidates that
+stays in the cache, which makes the cost of decoding instructions vanish.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Code(NamedTuple):
     vector: Int64s
     """``[i]``: operation, target register, kind and number of two operands; over a block."""
     scalar: Int64s
-    """``[i]``: operation, target and operands, places among the scalars; once a partial result."""
+    """``[i]``: operation, and target and operands among the scalars; once per partial result."""
     scalars: Float64s
     loads: Int64s
     """``[i]``: place among the scalars, stream, value column; filled once per partial result."""
@@ -44,7 +44,7 @@ class Code(NamedTuple):
 
 @compiled
 def prepare(code: Code, members: Int64s, at: int, values: Float64s) -> None:
-    """Fill the scalars for one partial result: its tuples' leaves, and what follows from them."""
+    """Fill the scalars for one partial result: the leaves of its tuples, then computed scalars."""
     scalars = code.scalars
     for i in range(len(code.loads)):
         scalars[code.loads[i, 0]] = values[code.loads[i, 2], members[code.loads[i, 1], at]]
@@ -57,7 +57,7 @@ def prepare(code: Code, members: Int64s, at: int, values: Float64s) -> None:
 
 @compiled
 def run_block(code: Code, values: Float64s, first: int, n: int) -> Float64s:
-    """Run the program on ``n`` candidates, the tuples from record ``first`` on if it scans."""
+    """Run the program on ``n`` candidates; a scanning program reads records from ``first`` on."""
     registers, scalars = code.registers, code.scalars
     for i in range(len(code.vector)):
         operation, target = code.vector[i, 0], code.vector[i, 1]
@@ -136,10 +136,10 @@ def _apply_scalar(operation: int, one: Float64s, other: float, out: Float64s) ->
         for j in range(n):
             out[j] = one[j] / other
     elif np.isnan(other) or operation in (EQUAL, UNEQUAL):
-        # Rare with a scalar: a block of it is as good.
+        # Rare with a scalar, so the scalar is simply repeated for a whole block.
         filled = np.full(n, other)
         _apply(operation, one, filled, out)
-    # Against a number, NaN as the largest value needs no second test when written like this.
+    # NaN counts as the largest value. These four forms need no second test for it.
     elif operation == LESS:
         for j in range(n):
             out[j] = 1.0 if one[j] < other else 0.0

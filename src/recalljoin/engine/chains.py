@@ -1,14 +1,15 @@
 """Tuples of equal key as chains: the index of the windows where results are enumerated.
 
 A chain leads from a stream's youngest tuple with some key to the older ones, in timestamp order.
-Where chains begin is kept in one hash table, an *entry* for each key value of each key set with the
-youngest tuple of every stream: a tuple that arrives finds its own chain and those of its partners
-in the same line of memory.
+One hash table knows where chains begin: it has an *entry* for each key value of each key set, with
+the youngest tuple of every stream. An arriving tuple therefore finds its own chain and the chains
+of its partners in the same line of memory.
 
-Chains have no other end than the first tuple the stream still keeps: what is forgotten is not
-taken out, the chain is just not followed beyond it. So forgetting costs nothing, and entries
-whose chains are all forgotten go when the table is made anew. A late tuple stands in its chain
-where its timestamp belongs, perhaps behind a forgotten one; it is then too old for any result.
+A chain ends at the first tuple that its stream still keeps. Forgotten tuples are not taken out of
+the chain; the chain is just not followed to them. Forgetting therefore costs nothing. An entry
+whose chains are all forgotten is dropped when the table is made anew. A late tuple stands in its
+chain where its timestamp belongs. If that is behind a forgotten tuple, the late tuple is too old
+for any result.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
-# Columns of an entry: 0 if it is free, else the key set and 1; then the codes of the key, then for
-# each stream its youngest tuple.
+# Columns of an entry: 0 in a free entry, else the number of the key set plus 1; then the codes of
+# the key; then for each stream its youngest tuple.
 _USED, _KEY = range(2)
 AHEAD = 32
-"""Tuples whose memory is fetched together, ahead of its use."""
+"""Number of tuples whose memory is fetched together, ahead of its use."""
 
 
 class Chains(NamedTuple):
     """Where chains begin."""
 
     entries: Int64s
-    """As many as a power of two, at most half of them in use."""
+    """A power of two entries, at most half of them in use."""
     state: Int64s
     """One number: entries in use."""
     tails: Int64s
@@ -78,7 +79,7 @@ def empty_chains(plan: Plan, capacity: int = 32) -> Chains:
 
 
 def roomy_chains(chains: Chains, plan: Plan, rings: Rings, n_new: int) -> Chains:
-    """The same chains, able to take ``n_new`` more; those that are forgotten may go."""
+    """The same chains, able to take ``n_new`` more; forgotten chains may be dropped."""
     if 2 * (int(chains.state[0]) + n_new) <= len(chains.entries):
         return chains
     n_alive = int(_alive(chains, rings).sum())
@@ -114,7 +115,7 @@ def _refill(old: Chains, alive: NDArray[np.bool_], new: Chains) -> None:
 
 @inlined
 def _home_of(keys: Int64s, k: int, j: int, key_set: int, mask: int) -> int:
-    """Where the entry of the key ``keys[k, j]`` would stand if no other had taken its place.
+    """Where the entry of the key ``keys[k, j]`` stands unless another entry has that place.
 
     A key shorter than the widest one is filled up with zeros.
     """
@@ -126,7 +127,7 @@ def _home_of(keys: Int64s, k: int, j: int, key_set: int, mask: int) -> int:
 
 @inlined
 def _find(entries: Int64s, home: int, keys: Int64s, k: int, j: int, key_set: int) -> int:
-    """The entry of the key ``keys[k, j]``, or the free one where it belongs."""
+    """The entry of the key ``keys[k, j]``, or the free entry where the key belongs."""
     mask = len(entries) - 1
     at = home
     while entries[at, _USED] != 0:
@@ -141,7 +142,7 @@ def _find(entries: Int64s, home: int, keys: Int64s, k: int, j: int, key_set: int
 
 @inlined
 def entry_of(entries: Int64s, keys: Int64s, key_set: int) -> int:
-    """The entry of the key ``keys[0, 0]``, NONE if it has none."""
+    """The entry of the key ``keys[0, 0]``, NONE if the key has none."""
     at = _find(entries, _home_of(keys, 0, 0, key_set, len(entries) - 1), keys, 0, 0, key_set)
     return int(at) if entries[at, _USED] != 0 else NONE
 
@@ -168,10 +169,11 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     Parameters
     ----------
     sequence, chosen, order
-        The tuples, those of them to be put in, and for each of these its place in the join
-        sequence over all streams.
+        The tuples, the numbers of the tuples to be put in, and for each chosen tuple its place in
+        the join sequence over all streams.
     times, unmatchable
-        The column of times that is scanned, and what stands in it for tuples in no result.
+        The column of times that is scanned, and the time that stands there for a tuple that can be
+        in no result.
     n_cross
         Gets the size of the cross join for every tuple in order; may be empty.
     partner_key_set
@@ -184,9 +186,9 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     Returns
     -------
     int
-        Nothing that means anything: see the last line.
+        A number without meaning, returned so that the compiler keeps the fetches (last line).
     """
-    # Taken apart once: within the loop, every look into a named tuple would count references.
+    # The named tuples are unpacked once: each access within the loop would count references.
     stream, all_ts, all_now, all_base, _, all_row, is_late, joinable, codes = sequence
     table, records = rings
     entries, state, first_tail = chains.entries, chains.state, chains.tails[0]
@@ -200,8 +202,8 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     seen = 0
     for begin in range(0, len(chosen), AHEAD):
         end = min(begin + AHEAD, len(chosen))
-        # From a key to its entry and to its youngest tuple, every step waits for memory before the
-        # next can begin. Taken for many tuples at once, it is waited for all of them together.
+        # The way from a key to its entry and on to the youngest tuple waits for memory at every
+        # step. Each step is made for many tuples at once, so that their waits overlap.
         for n in range(begin, end):
             i = chosen[n]
             s = int(stream[i])
@@ -273,17 +275,17 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                     entries[e, first_tail + s] = position
                 else:
                     records[offset + (after & ring), LINKS + key_set] = position
-    # Were nothing made of what was fetched, the compiler would not fetch it.
+    # The compiler would leave out the fetches if nothing used the fetched values.
     return seen
 
 
 @lean
 def forget_chained(rings: Rings, late: Queues, limits: Int64s, retention: int) -> None:
-    """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
+    """Drop tuples whose window and retention end before ``limits``."""
     table, records = rings
     for s in range(len(limits)):
         expire_window(rings, late, s, limits[s])
-        # Timestamps may fall along the ring, but how far the join had come does not.
+        # Timestamps may fall along the ring; the join time at which tuples were received does not.
         low, high = table[s, FIRST], table[s, END]
         while low < high:
             middle = (low + high) >> 1

@@ -1,10 +1,10 @@
 """State of a tick-mode pipeline as chunks that are written once: one chunk a tick.
 
-What a tuple carries (delay, base time, being late) follows from the clocks as the tick before its
-own left them, and whether it is still buffered follows from the watermark now. So a chunk is the
-tick's tuples as they came, or those of them that can still be needed, with those clocks. A tick
-appends one chunk and drops those nobody can need; nothing is rewritten, and a pipeline is rebuilt
-from chunks and present clocks.
+What a tuple carries (delay, base time, being late) follows from the clocks after the tick before
+its own. Whether the tuple is still buffered follows from the present watermark. A chunk therefore
+holds the clocks after the tick before, and the tick's tuples as they came, without tuples that
+nobody can need any more. A tick appends one chunk and drops the chunks that nobody can need.
+Nothing is rewritten, and a pipeline is rebuilt from chunks and present clocks.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The tuples of one tick; any that are no longer needed may be missing."""
+    """The tuples of one tick; tuples that are no longer needed may be missing."""
 
     tables: tuple[pa.Table, ...]
     """For each stream its rows, in order of arrival."""
     times: tuple[Int64s, ...]
-    """Their timestamps."""
+    """For each stream the timestamps of its rows."""
     before: Clocks
-    """After the tick before."""
+    """The clocks after the tick before."""
 
 
 def last_in_window(query: BoundQuery, chunk: Chunk) -> int:
-    """The watermark after which no tuple of the chunk is in a window; NEVER if it has none.
+    """The watermark after which no tuple of the chunk is in a window; NEVER for an empty chunk.
 
-    A late tuple counts from the watermark it missed, as in the windows. How long the chunk is
-    needed after that is up to the retention, which may change.
+    A late tuple counts from the watermark it missed, as in the windows. The retention, which may
+    change, says how long the chunk is needed after the returned watermark.
     """
     last = NEVER
     for stream, ts in zip(query.streams, chunk.times, strict=True):
@@ -60,14 +60,14 @@ def last_in_window(query: BoundQuery, chunk: Chunk) -> int:
 
 
 def is_over(last: int, retention: int, watermark: int) -> bool:
-    """Whether nobody can need a chunk any more that was in windows until ``last``."""
+    """Whether a chunk that was in windows until ``last`` can no longer be needed."""
     return last == NEVER or last + retention < watermark
 
 
 def needed_at(
     query: BoundQuery, retention: int, chunk: Chunk, watermark: int
 ) -> list[NDArray[np.bool_]]:
-    """For each stream, which tuples of the chunk somebody can need once time has come so far."""
+    """For each stream, which tuples of the chunk can still be needed at the watermark."""
     return [
         _is_needed(np.maximum(ts, chunk.before.watermark), stream.window + retention, watermark)
         for stream, ts in zip(query.streams, chunk.times, strict=True)
@@ -76,7 +76,7 @@ def needed_at(
 
 def _is_needed(seen: Int64s, reach: int | Int64s, watermark: int) -> NDArray[np.bool_]:
     """Whether tuples the join has seen at some time are in window or horizon at the watermark."""
-    # Neither infinity leaves room for a reach.
+    # A reach cannot be added to minus or plus infinity.
     needed: NDArray[np.bool_] = seen >= max(min(watermark, FOREVER // 2), NEVER // 2) - reach
     return needed
 
@@ -93,14 +93,14 @@ def rebuild(
     Parameters
     ----------
     query, settings
-        As the pipeline was made with; arrival by ticks.
+        What the pipeline was made with; arrival by ticks.
     chunks
-        In the order of their ticks; those that are no longer needed may be missing.
+        In the order of their ticks; chunks that are no longer needed may be missing.
     now
         The clocks after the last tick.
     remembered
-        How far back its memory goes by now. Chunks may hold tuples that the pipeline had let go
-        of; no result that is counted can have one of them.
+        How far back the pipeline's memory goes by now. Chunks may hold tuples that the pipeline
+        had forgotten; no result that is counted has such a tuple.
     """
     pipeline = Pipeline(query, settings)
     now.put_into(pipeline.progress)
@@ -133,8 +133,9 @@ def rebuild(
     kept &= ~late | (pending.ts >= seen - reach)
     kept &= _is_needed(seen, reach, now.watermark)
     (kept_ids,) = np.nonzero(kept)
-    # The join received late tuples after all that had made them late, those of a tick by their
-    # time; numbers in `pending` grow with (tick, stream, arrival), the order among equals.
+    # The join received a late tuple after all tuples that had made it late, and the late tuples of
+    # one tick by their time. Numbers in `pending` grow with (tick, stream, arrival), which is the
+    # order among tuples of equal time.
     by_time = np.where(late, pending.ts, 0)
     by_tick = np.where(late, tick, 0)
     order = np.lexsort((by_time[kept_ids], by_tick[kept_ids], late[kept_ids], seen[kept_ids]))

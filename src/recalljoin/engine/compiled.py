@@ -24,9 +24,9 @@ def compiled(function: _F) -> _F:
 def lean(function: _F) -> _F:
     """Like :func:`compiled`, for kernels that make no arrays but get all memory from their caller.
 
-    Otherwise references are counted wherever an array is taken out of a named tuple, with atomic
-    instructions, and in a loop over tuples that is half of the time. Nor may it call a kernel that
-    returns a new array, which nobody would ever free.
+    Elsewhere numba counts references, with atomic instructions, wherever an array is taken out of
+    a named tuple, and in a loop over tuples the counting takes half of the time. A lean kernel must
+    not call a kernel that returns a new array, because nobody would free that array.
     """
     return _compiled(function, _nrt=False)
 
@@ -34,8 +34,8 @@ def lean(function: _F) -> _F:
 def inlined(function: _F) -> _F:
     """Like :func:`lean`, for short parts of inner loops.
 
-    A call hands over every array by its seven fields; where the work itself is a few steps, that
-    is most of the cost.
+    A call hands over every array by its seven fields, which is most of the cost of a function of
+    a few steps.
     """
     return _compiled(function, _nrt=False, forceinline=True)
 
@@ -44,8 +44,8 @@ def _compiled(function: _F, **options: Any) -> _F:
     try:
         kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     except RuntimeError:
-        # Neither the package's folder nor the user's cache can be written, as may be on a cluster's
-        # workers: kernels are then compiled anew in every process.
+        # On a cluster's workers it may be that neither the package's folder nor the user's cache
+        # can be written. Every process then compiles its kernels anew.
         _LOG.debug("no place to keep compiled code of %s", function)
         kernel = numba.njit(nogil=True, error_model="numpy", **options)(function)
     result: _F = kernel

@@ -1,7 +1,7 @@
 """What a join condition has besides equalities, and when each part of it is checked.
 
-A conjunct is checked as soon as all streams it reads have been visited: by a program where one can
-be made, otherwise on the columns of the candidates.
+A conjunct is checked as soon as all streams that it reads have been visited. A program checks it
+where the conjunct can be translated into one; otherwise the columns of the candidates are used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.plan import Plan
 
 Filter = Callable[[Int64s], NDArray[np.bool_]]
-"""From the rows of candidates, ``[stream, i]``, to those that satisfy a condition."""
+"""From the rows of candidates, ``[stream, i]``, to whether each satisfies a condition."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Condition:
     streams: frozenset[int]
     program: Program | None
     check: Filter
-    """What to call when there is no program, or when it would not be exact."""
+    """Called where there is no program, or where the program would not be exact."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def make_level(
     root_stream
         The stream of the roots.
     depth
-        How many other streams have been visited before.
+        How many streams besides the root's have been visited.
     due
         Conjuncts that can be checked once the next stream has been visited.
     exact

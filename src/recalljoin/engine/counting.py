@@ -2,16 +2,18 @@
 
 For a query whose equalities form join trees and that has no other condition, the number of
 results of a trigger is a sum of products along the tree rooted at its stream: a leaf contributes
-how many live tuples its slot holds, an inner node the sum over its tuples of the product of its
+the number of live tuples in its slot, an inner node the sum over its tuples of the product of its
 children. Only slots reached by keys from the trigger are visited, each once.
 
-Two refinements are vectors instead of numbers, combined in the same way:
+Two refinements compute vectors instead of numbers, along the same tree:
 
 * *slack levels*: the required slack of a result is set by the member with the largest base time.
   Counting the results whose members all lie at or below a level, for each level in sight, gives the
-  histogram. Members that arrived ahead of the base time cannot raise it, so levels are few.
-* *result times*: a late tuple completes results of many timestamps. With ``t`` one of them, the
-  results at ``t`` are those with all members in ``[t - W, t]`` less those in ``[t - W, t)``.
+  histogram. A member that arrived ahead of the base time cannot raise the required slack, which
+  keeps levels few.
+* *result times*: a late tuple completes results of many timestamps. The number of results at a
+  timestamp ``t`` is the number with all members in ``[t - W, t]`` less the number with all members
+  in ``[t - W, t)``.
 """
 
 from __future__ import annotations
@@ -63,16 +65,16 @@ class Counts(NamedTuple):
     """Where a call leaves its counts."""
 
     n_join: Int64s
-    """Per tuple: results produced, or lost if it is late; TOO_MANY if 64 bits do not hold them."""
+    """Per tuple: number of results produced, or lost with a late tuple; or TOO_MANY."""
     n_cross: NDArray[np.float64]
     """Per in-order tuple: results of the cross join."""
     slack: Int64s
-    """``[produced or lost, bin]``, with every bin there is if slacks are counted."""
+    """``[produced or lost, bin]``, with all bins if slacks are counted."""
     lost_ts: Int64s
     lost_n: Int64s
     """Lost results by their timestamp, in the order they were found."""
     beyond: NDArray[np.bool_]
-    """Per late tuple: older than the retention horizon, so that its losses are not known."""
+    """Per late tuple: beyond the retention horizon, so that results lost with it are not known."""
 
 
 @lean
@@ -94,9 +96,9 @@ def count_sequence(
     tally: Counts,
     n_lost: int,
 ) -> tuple[int, int]:
-    """Run Alg. 2 from ``start`` on; return where it stopped and how many lost entries there are.
+    """Run Alg. 2 from ``start`` on; return where the run stopped and the number of lost entries.
 
-    It stops early only when there may not be room for the losses of the next late tuple.
+    The run stops early only when the losses of the next late tuple may not have room.
     """
     table = rings.table
     m = len(sizes)
@@ -230,9 +232,9 @@ def _count_lost(
     tally: Counts,
     n_lost: int,
 ) -> int:
-    """Count the true results a late tuple completes: they can never be produced.
+    """Count the true results that a late tuple completes, which can never be produced.
 
-    Their required slack is counted from ``base``.
+    The required slack of these results is counted from ``base``.
     """
     table, records = rings
     lists = slots.lists
@@ -274,7 +276,7 @@ def _count_lost(
         n = len(block)
         sum_products_by_time(root, n_entries, ts, now, block, rings, lists, sizes, tree, scratch)
         for k in range(n):
-            # At the late tuple's own time every result is new: it is itself at that time.
+            # Every result has the late tuple as a member: none is before the late tuple's time.
             lost = sums[k] if begin + k == 0 else sums[k] - sums[n + k]
             if lost > 0:
                 tally.n_join[i] += lost

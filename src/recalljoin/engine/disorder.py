@@ -1,13 +1,13 @@
 """Disorder handling: which tuples reach the join operator now, and in which order.
 
-Two components, one for each mode of arrival, both turn arrivals into the *join sequence*:
+There is one component for each mode of arrival. Both turn arrivals into the *join sequence*:
 
 * :class:`TupleDisorder`: K-slack and Synchronizer as published (paper, Sec. III, Alg. 1);
 * :class:`TickDisorder`: all tuples of a tick are there at once, and leave when the watermark
   passes them.
 
-They know timestamps and arrival numbers only. An arrival number (``id``) is given out by the
-caller, grows with arrival, and comes back when the tuple leaves.
+Both components know timestamps and arrival numbers only. The caller gives out arrival numbers
+(``id``), which grow with arrival and come back when the tuple leaves.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Released(NamedTuple):
     late: NDArray[np.bool_]
     """Out of order at the join operator."""
     now: Int64s
-    """Join time after each; for a late tuple of tick mode, the watermark it missed."""
+    """Join time after each tuple; for a late tuple of tick mode, the watermark it missed."""
 
     def up_to(self, n: int) -> Released:
-        """The first ``n`` of them."""
+        """The first ``n`` tuples."""
         return Released(self.id[:n], self.late[:n], self.now[:n])
 
 
@@ -60,7 +60,7 @@ class Annotations(NamedTuple):
     base: Int64s
     """Base time just before its arrival; :data:`NEVER` until every stream has arrived."""
     n_left: Int64s
-    """How many of those that leave in the same push have left before it arrived."""
+    """How many tuples have left in the same push before this tuple arrived."""
 
 
 def slack_in_effect(
@@ -68,8 +68,9 @@ def slack_in_effect(
 ) -> Int64s:
     """Slack in effect when each tuple reached the join; 0 for tuples in order.
 
-    It is the K of the arrival that let the tuple go, unless K has just risen: the base time is then
-    less than K ahead of the join time, which does not go back. ``base_time`` is that after all.
+    The slack in effect is the K of the arrival that released the tuple, unless K has just risen.
+    After a rise the base time is less than K ahead of the join time, which does not go back, and
+    that distance is the slack in effect. ``base_time`` is the base time after all tuples.
     """
     in_effect = np.zeros(len(released.id), dtype=np.int64)
     (late,) = np.nonzero(released.late)
@@ -95,7 +96,7 @@ class TupleDisorder:
 
     def __post_init__(self) -> None:
         self.local_times = np.full(self.m, NEVER, dtype=np.int64)
-        # Rows 0..m-1 are the K-slack buffers, rows m..2m-1 the Synchronizer's, stream by stream.
+        # Rows 0..m-1 are the K-slack buffers, rows m..2m-1 the Synchronizer's buffers, by stream.
         self.queues = empty_queues(2 * self.m)
         # T_sync of Alg. 1 and the join time, the largest ts the join operator has received.
         self.clocks = np.full(2, NEVER, dtype=np.int64)
@@ -128,7 +129,7 @@ class TupleDisorder:
         return released.up_to(count), annotations
 
     def flush(self) -> Released:
-        """End of input: everything still buffered leaves together in (ts, arrival) order."""
+        """End of input: all buffered tuples leave together in (ts, arrival) order."""
         room = self.n_buffered
         released = _room_for(room)
         _leave_together(self.queues, self.clocks, *released)
@@ -144,7 +145,7 @@ class TupleDisorder:
 class TickDisorder:
     """Buffers that are emptied up to the watermark at the end of each tick.
 
-    One for each stream, as a stream is more in order than all of them are together.
+    Each stream has its own buffer, as one stream is more in order than all streams together.
 
     Parameters
     ----------
@@ -175,11 +176,11 @@ class TickDisorder:
             For each tuple its tick as an index into ``watermarks``, never falling; within a tick
             tuples are ordered by stream, then arrival.
         stream, ts, first_id
-            Their streams and times, and the number of the first one.
+            Streams and times of the tuples, and the arrival number of the first tuple.
         before
-            The watermark after the tick before the first of these.
+            The watermark before the first of the ticks.
         watermarks
-            The watermark after each of these ticks, never falling.
+            The watermark after each tick, never falling.
         """
         self.queues = with_room(self.queues, int(np.bincount(stream, minlength=1).max()))
         room = len(ts) + self.n_buffered
@@ -190,8 +191,8 @@ class TickDisorder:
         released = released.up_to(count)
         (late,) = np.nonzero(released.late)
         if len(late):
-            # Those of one tick by their time: what is lost with which of them then does not depend
-            # on the order in which tasks have sent them.
+            # Late tuples of one tick go by their time. Which tuple a lost result is counted at then
+            # does not depend on the order in which tasks have sent the tuples.
             ids = released.id[late]
             at = ids - first_id
             released.id[late] = ids[np.lexsort((ts[at], tick[at]))]
@@ -228,14 +229,14 @@ def _arrive(
     start: int,
     count: int,
 ) -> tuple[int, int]:
-    """Let tuples arrive from ``start`` on; return where it stopped and how many have left.
+    """Let tuples arrive from ``start`` on; return where that stopped and how many have left.
 
-    It stops early only when all that is buffered might not fit one queue.
+    Arrival stops early only when all buffered tuples together might not fit one queue.
     """
     m = len(local_times)
     state = queues.state
     base = _smallest(local_times)
-    # Never more than this many arrivals ahead of the departures.
+    # Arrivals are never more than this number ahead of departures.
     room = queues.run.shape[1] - n_buffered + start - count
     for i in range(start, len(ts)):
         if i - count >= room:
@@ -291,17 +292,17 @@ def _synchronize(
     waited_for_s = state[m + s, FRONT_TS] == EMPTY
     push(queues, m + s, ts, number)
     if not waited_for_s:
-        # Some other stream is still missing, or the loop below would have emptied this one.
+        # Another stream is still missing, or the loop below would have emptied this buffer.
         return count
     while True:
-        # First the time, then the number among those of that time: two loops without branches.
+        # First the smallest time, then the smallest number there: two loops without branches.
         earliest, latest = EMPTY, NEVER
         for j in range(m, 2 * m):
             earliest = min(earliest, state[j, FRONT_TS])
             latest = max(latest, state[j, FRONT_TS])
         # Once begun, all tuples of one timestamp leave, in order of arrival over all streams,
-        # even if a stream runs out on the way. New tuples are later than T_sync, so equality
-        # with it means that this has begun.
+        # even if a stream runs out on the way. New tuples are later than T_sync, so a tuple at
+        # T_sync shows that tuples of its timestamp have begun to leave.
         if earliest == EMPTY or (latest == EMPTY and earliest != clocks[0]):
             return count
         chosen, smallest = -1, EMPTY
@@ -332,7 +333,7 @@ def _emit(
 
 @inlined
 def _first(state: Int64s) -> int:
-    """The queue with the earliest tuple, of equals the one that came first; -1 if all are empty."""
+    """The queue with the earliest tuple, by arrival among equal times; -1 if all are empty."""
     chosen, earliest, smallest = -1, EMPTY, EMPTY
     for row in range(len(state)):
         ts, number = state[row, FRONT_TS], state[row, FRONT_ID]
@@ -372,7 +373,7 @@ def _arrive_in_ticks(
     i = 0
     previous = before
     for n in range(len(watermarks)):
-        # Late tuples go first: they are in the windows before this tick's releases probe them.
+        # Late tuples go first, to be in the windows when this tick's released tuples probe.
         while i < len(ts) and tick[i] == n:
             if ts[i] <= previous:
                 out_id[count] = first_id + i

@@ -1,7 +1,7 @@
 """Integer times that look as if they counted in another unit than the query says.
 
-Seconds taken for milliseconds make every window a thousand times too long, and nothing fails. So
-whoever sees the first times of a stream looks whether they are dates of our time in another unit.
+Seconds taken for milliseconds make every window a thousand times too long, and nothing fails. The
+first times of a stream are therefore tested: are they dates of this century in another unit?
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
 
 _FIRST_ROWS = 101
-"""Rows of a stream that are looked at."""
+"""Number of first rows of a stream that are tested."""
 _OUR_TIME = (
     946_684_800 * NANOSECONDS_PER["s"],
     4_102_444_800 * NANOSECONDS_PER["s"],
@@ -52,7 +52,7 @@ def doubts_about(query: BoundQuery, arrivals: Arrivals) -> Iterator[str]:
             continue
         column = arrivals.tables[s].column(stream.time)
         if not len(column):
-            # In a unit far too coarse, no time is within range.
+            # If the unit said is far too coarse, no time is within range.
             nothing = arrivals.tables[s]
             column = arrivals.refused.get((stream.name, TIME_OUT_OF_RANGE), nothing)[stream.time]
         first = np.sort(column.slice(0, _FIRST_ROWS).to_numpy())
@@ -70,9 +70,9 @@ def doubt_about(stream: str, count: int, time_unit: TimeUnit) -> str | None:
     stream
         Name of a stream whose times are integers.
     count
-        One of them, as it is in the column.
+        One time of the stream, as it is in the column.
     time_unit
-        What it is said to count in.
+        What the query says that times count in.
 
     Examples
     --------

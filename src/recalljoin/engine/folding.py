@@ -1,7 +1,7 @@
-"""Results on their way to someone else, folded: every tuple once, and who meets whom by number.
+"""Results on their way to Spark, folded: every tuple once, and by number which tuples meet.
 
-Where a tuple has many matches, its columns would leave once for each of them. Folded, a number for
-each member of a result takes their place, and whoever receives them looks the columns up.
+The columns of a tuple with many matches would leave once for each match. In folded results a number
+for each member takes the place of the columns, and the receiver looks the columns up.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 BITS = 17
 FEWEST, MOST = 1 << 12, 1 << BITS
-"""Results folded together: the more, the more often they have a tuple in common."""
+"""How many results are folded together: more results have more tuples in common."""
 STREAMS_IN_LIST = 3
-"""Members of as many streams fit into one number, as their places have no more than BITS."""
+"""Members of this many streams fit into one number, with ``BITS`` bits each."""
 ENOUGH_BYTES = 1 << 24
-"""Fewer of them are folded together where they take more than that."""
+"""Fewer results are folded together where they would take more bytes."""
 
 
 class Folded:
     """Builds the folded output of one query.
 
-    A batch has one row, and in it lists, named by their places as names are the user's:
+    A batch has one row of lists. Lists are named by position, as other names belong to the user:
 
     - :meth:`name`: a column of the output. It has a value for each tuple of its stream.
-    - :meth:`time`: for each tuple of a stream its time, unless a column has it. The time of a
-      result, the last column of the output, is the largest of its members'.
-    - :meth:`members`: for each result the places of its tuples, ``BITS`` for each of a few streams,
-      the first one lowest.
+    - :meth:`time`: for each tuple of a stream its time, unless a column has the time. The time of
+      a result, the last column of the output, is the largest time of its members.
+    - :meth:`members`: for each result the places of its tuples, ``BITS`` bits for each of a few
+      streams, the first stream in the lowest bits.
     """
 
     def __init__(self, query: BoundQuery) -> None:
@@ -53,12 +53,12 @@ class Folded:
         self.time_type = _coarse_enough(self.output.time_type)
         m, n = len(query.streams), len(self.output.schema) - 1
         self.stream_of = [_stream_of(query, i) for i in range(n)]
-        """For each column but the last its stream."""
+        """For each column but the last, the stream it belongs to."""
         fields = [(self.name(i), self.output.schema.field(i).type) for i in range(n)]
         self.time_in = [self._column_with_time(s) for s in range(m)]
-        """For each stream the column that has its time, if any."""
+        """For each stream the column that has the stream's time, if any."""
         self.timed = [s for s in range(m) if self.time_in[s] is None]
-        """Streams of which no column has."""
+        """Streams of which no column has the time."""
         fields += ((self.time(s), self.time_type) for s in self.timed)
         fields += ((self.members(s), pa.int64()) for s in range(0, m, STREAMS_IN_LIST))
         self.schema = pa.schema([(name, pa.list_(kind)) for name, kind in fields])
@@ -67,22 +67,22 @@ class Folded:
 
     @staticmethod
     def name(i: int) -> str:
-        """The list of a column of the output."""
+        """Name of the list of a column of the output."""
         return f"_{i}"
 
     @staticmethod
     def time(s: int) -> str:
-        """The list of a stream's times."""
+        """Name of the list of a stream's times."""
         return f"time_{s}"
 
     @staticmethod
     def members(s: int) -> str:
-        """The list that has a stream's members."""
+        """Name of the list that has a stream's members."""
         return f"members_{s // STREAMS_IN_LIST}"
 
     @staticmethod
     def shift(s: int) -> int:
-        """How many bits a stream's members are away from the lowest."""
+        """By how many bits a stream's members are shifted in their number."""
         return s % STREAMS_IN_LIST * BITS
 
     def _column_with_time(self, s: int) -> int | None:
@@ -101,7 +101,7 @@ class Folded:
         return list(dict.fromkeys([*self.output.columns_of(s), time]))
 
     def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
-        """The folded output of results, of a bounded size each."""
+        """The folded output of results, in batches of a bounded size."""
         begin, n = 0, len(results.ts)
         while begin < n:
             end = min(n, begin + self.at_once)
@@ -138,7 +138,7 @@ class Folded:
         return pa.RecordBatch.from_arrays([_as_list(each) for each in values], schema=self.schema)
 
     def _fold(self, s: int, rows: Int64s, payload: Payload, members: Int64s) -> pa.Array:
-        """Where the tuples are in the payload; ``members`` gets which of them each result has."""
+        """Places of the tuples in the payload; ``members`` gets the tuple of each result."""
         if len(self._seen[s]) < payload.n_rows:
             self._seen[s] = np.full(2 * payload.n_rows, _NOT_SEEN, dtype=np.int32)
         places = np.empty(len(rows), dtype=np.int64)
@@ -153,7 +153,7 @@ _NOT_SEEN = -1
 def _number(
     rows: Int64s, first: int, seen: NDArray[np.int32], shift: int, members: Int64s, places: Int64s
 ) -> int:
-    """Number different rows as they come; ``seen`` is left as it was."""
+    """Number different rows in the order of first use; ``seen`` is left as it was."""
     n = 0
     for i in range(len(rows)):
         place = rows[i] - first

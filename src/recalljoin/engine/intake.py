@@ -1,7 +1,8 @@
 """From rows of Arrow tables to what the join operator needs of each tuple.
 
-The condition is prepared once per query: keys become codes, numeric parts over one stream become
-value columns, conditions over one stream decide at once whether a tuple can be in any result.
+The condition is prepared once per query. For each tuple, keys become codes, numeric parts over one
+stream become value columns, and conditions over one stream decide at once whether the tuple can be
+in any result.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s
 
 RowSource = Callable[[int, str, Int64s], pa.Array]
-"""From stream, column and row numbers to the values there."""
+"""From a stream, a column and row numbers to the values in these rows."""
 
 
 class Admitted(NamedTuple):
@@ -78,8 +79,8 @@ class Intake:
     def condition_columns(self, s: int) -> list[str]:
         """Columns of a stream that must be kept to check conditions on candidates.
 
-        A condition with a program still needs them: should a value come that is too large to be
-        exact, it is evaluated on the columns from then on.
+        A condition with a program still needs its columns: after a value that is too large to be
+        exact has come, the condition is evaluated on the columns.
         """
         return sorted(
             {
@@ -128,7 +129,7 @@ class Intake:
             numbers = leaf.fill_null(0).to_numpy(zero_copy_only=False)
             values[v] = numbers
             if pa.types.is_integer(leaf.type):
-                # On the integers: as floating-point numbers they would already be rounded.
+                # Tested on the integers, because floating-point numbers would already be rounded.
                 limit = int(self.limit)
                 exact &= bool(((numbers >= -limit) & (numbers <= limit)).all())
         return Admitted(codes, values, joinable, exact)

@@ -47,7 +47,7 @@ class KeyCodes:
         known = np.asarray(values.is_valid())
         if self.interned is None:
             return _own_codes(values), known
-        # Most batches repeat their keys; Arrow finds the distinct ones faster than we could.
+        # Most batches repeat their keys, and Arrow is fast at finding the distinct keys.
         encoded = values.dictionary_encode()
         codes = self.interned.encode(_as_bytes(encoded.dictionary))
         places = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -58,7 +58,7 @@ class KeyCodes:
         return self.interned is not None and self.interned.n_entries > 2 * n_in_use + 4096
 
     def sweep(self, in_use: Int64s) -> None:
-        """Forget all entries but those whose codes are ``in_use``."""
+        """Forget all entries whose codes are not ``in_use``."""
         if self.interned is not None:
             self.interned.sweep(in_use)
 
@@ -130,7 +130,7 @@ class Interned:
         return int(self._state[_NEXT] - self._state[_N_FREE])
 
     def encode(self, values: Any) -> Int64s:
-        """The numbers of byte strings without nulls, new ones being added."""
+        """The numbers of byte strings without nulls; unknown byte strings are added."""
         n = len(values)
         codes = np.empty(n, dtype=np.int64)
         if n == 0:
@@ -173,7 +173,7 @@ class Interned:
         return pa.table({"code": codes, "key": pa.array(pieces, pa.large_binary())})
 
     def sweep(self, in_use: Int64s) -> None:
-        """Forget all byte strings but those whose numbers are given."""
+        """Forget all byte strings whose numbers are not given."""
         n = int(self._state[_NEXT])
         used = np.zeros(n, dtype=np.bool_)
         used[in_use] = True
@@ -200,7 +200,7 @@ def _intern(
     mask = len(buckets) - 1
     for i in range(len(codes)):
         start, length = starts[i], starts[i + 1] - starts[i]
-        # FNV-1a, then a finisher, as its low bits alone are weak.
+        # FNV-1a, then a finisher, as the low bits of FNV-1a alone are weak.
         x = np.uint64(0xCBF29CE484222325)
         for j in range(start, start + length):
             x = (x ^ np.uint64(content[j])) * np.uint64(0x100000001B3)

@@ -1,6 +1,6 @@
 """Numbers of results that 64 bits cannot hold.
 
-A count that has overflowed is wrong without a sign of it, so the join stops instead.
+Nothing shows that a count has overflowed and is wrong, so the join stops before it does.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
 
 MOST = 9.2e18
-"""Results of a tuple up to which they are counted: 64 bits end at 9.22e18, and the check is by
+"""Largest number of results of a tuple that is counted. 64 bits end at 9.22e18; the check uses
 floating-point numbers, which are not exact."""
 TOO_MANY = -1
-"""Instead of the number of results of a tuple that has more."""
+"""Stands for the number of results of a tuple that has more than :data:`MOST`."""
 
 
 def check_counts(query: BoundQuery, sequence: Sequence, n_join: Int64s) -> None:
@@ -38,7 +38,7 @@ def check_counts(query: BoundQuery, sequence: Sequence, n_join: Int64s) -> None:
     Raises
     ------
     TooManyResults
-        When one tuple has too many results, or all of them have together.
+        When one tuple has too many results, or all tuples together have.
     """
     advice = "more than 64 bits can count; use shorter windows or a narrower condition"
     (wrong,) = np.nonzero(n_join == TOO_MANY)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def in_order_of_roots(sources: list[Iterator[Partials]]) -> Iterator[Partials]:
     """Merge chunks of several sources, each ordered by root, into chunks ordered by root."""
-    # For each source its present chunk, and how much of it has gone out.
+    # For each source its present chunk, and how much of the chunk has gone out.
     heads: dict[int, tuple[Partials, int]] = {}
     for at, source in enumerate(sources):
         first = next(source, None)

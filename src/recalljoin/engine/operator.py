@@ -1,8 +1,8 @@
 """The join operator: Algorithm 2 on a stretch of the join sequence.
 
-Two ways to the same results. Where the condition is a tree of equalities and only sizes are asked
-for, results are counted (:mod:`~recalljoin.engine.counting`). Otherwise they are enumerated in
-chunks (:mod:`~recalljoin.engine.probe`), and what is left of the condition is checked on the way.
+Two ways lead to the same results. Where the condition is a tree of equalities and only sizes are
+asked for, results are counted (:mod:`~recalljoin.engine.counting`). Elsewhere results are
+enumerated in chunks (:mod:`~recalljoin.engine.probe`), and the residual is checked on the way.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from recalljoin.engine.plan import Plan
 
 STRETCH = 1 << 15
-"""Tuples received at once: what is prepared for them is bounded by this, not by the input."""
+"""Number of tuples received at once, which bounds the working memory."""
 CHUNK = 1 << 15
-"""Results enumerated at once, and the most that go out in one chunk."""
+"""Number of results enumerated at once, and the most that go out in one chunk."""
 
 
 class Results(NamedTuple):
@@ -62,12 +62,12 @@ class Received:
     n_cross: Float64s
     """Results of the cross join, for in-order tuples."""
     beyond: NDArray[np.bool_]
-    """Late tuples older than the retention horizon: what is lost with them is not known."""
+    """Late tuples beyond the retention horizon: results lost with such a tuple are not known."""
     lost: list[tuple[Int64s, Int64s]] = field(default_factory=list)
     """Timestamps of lost results, with how many of each; may repeat."""
 
     def part(self, stretch: slice) -> Received:
-        """What becomes of some of the tuples, to be filled in."""
+        """The outcome of some of the tuples, to be filled in."""
         return Received(
             self.n_join[stretch], self.n_cross[stretch], self.beyond[stretch], self.lost
         )
@@ -79,7 +79,7 @@ class Received:
 
     @property
     def lost_n(self) -> Int64s:
-        """How many there are of each."""
+        """Number of lost results at each timestamp of :attr:`lost_ts`."""
         return np.concatenate([_NONE_LOST, *(n for _, n in self.lost)])
 
 
@@ -97,12 +97,12 @@ class JoinOperator:
     conditions
         The rest of the join condition.
     retention
-        How long after it has left its window a tuple is kept to count lost results with, until
-        the windows' ``remembered`` is replaced.
+        How long a tuple is kept after it has left its window, to count lost results with; holds
+        until the windows' ``remembered`` is replaced.
     rows
         Produce the results themselves, not only their number.
     in_order
-        Produce them in the order of their triggers. It takes less to leave the order to the keys.
+        Produce results in the order of their triggers. Results in the order of keys cost less.
     with_lost
         Count the results lost with late tuples.
     with_slack
@@ -142,7 +142,7 @@ class JoinOperator:
     def take_slack(self) -> Int64s:
         """The slack histogram since the last call, ``[produced or lost, bin]``.
 
-        It ends with the last bin that holds a result.
+        The histogram ends with the last bin that holds a result.
         """
         (used,) = np.nonzero(self.slack.any(axis=0))
         n = int(used[-1]) + 1 if len(used) else 1
@@ -232,7 +232,7 @@ class JoinOperator:
                     lost[int(ts)] = lost.get(int(ts), 0) + int(count)
                 produced = results.select(~late)
             if self.rows:
-                # Chunks of several streams were merged; what goes out keeps to the size of one.
+                # Merged chunks of several streams are cut to the size of one chunk.
                 rows = windows.rows_at(produced.members)
                 for begin in range(0, len(produced.root), CHUNK):
                     chunk = slice(begin, begin + CHUNK)
@@ -257,7 +257,7 @@ class JoinOperator:
         (places,) = np.nonzero(roots & (part.stream == root_stream))
         first = self.plan.steps[root_stream][0]
         if not self._orders and self.plan.key_sets[first.key_set]:
-            # Roots of one key meet the same partners, which are then still close at hand.
+            # Roots of one key meet the same partners, which are then still in the cache.
             entries = stretch.entries[first.stream, places]
             places = places[by_entry(entries, len(self.windows.chains.entries))]
         members = np.zeros((self.plan.m, len(places)), dtype=np.int64)
@@ -277,7 +277,7 @@ class JoinOperator:
         step = self.plan.steps[root_stream][depth]
         cursor = np.array([0, NONE], dtype=np.int64)
         places, found = (np.empty(CHUNK, dtype=np.int64) for _ in range(2))
-        # The same times as in the records, but close together.
+        # The same times as in the records, but next to each other in memory.
         times = windows.times[:, np.newaxis]
         while cursor[0] < len(partials.root):
             if level.scans:

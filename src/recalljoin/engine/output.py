@@ -25,23 +25,23 @@ class ResultForm(Protocol):
     """The form in which results leave a pipeline."""
 
     at_once: int
-    """Results that are worth waiting for before some go out."""
+    """Number of results that are collected before they go out together."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches."""
+        """Schema of the batches."""
 
     def columns_of(self, s: int) -> list[str]:
         """Columns of a stream that are read."""
 
     def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
-        """These results."""
+        """The results in this form."""
 
 
 def put_out(
     chunks: Generator[Results, None, Received], form: ResultForm | None, payloads: list[Payload]
 ) -> Generator[pa.RecordBatch, None, Received]:
-    """Let results out in their form, as many at once as are worth waiting for.
+    """Let results out in their form, ``form.at_once`` or more at a time.
 
     Returns what ``chunks`` returns. A pipeline without a form has no chunks.
     """

@@ -1,8 +1,8 @@
 """Partners by key: extending partial results along chains.
 
 A step along a chain waits for memory, and the tuples of one key meet the same chain again and
-again. So a chain is copied out once, when the first tuple of a stretch asks for it, and then lies
-in one piece: what a partial result can be extended by is a part of it, found and read at a stride.
+again. A chain is therefore copied once, when the first tuple of a stretch asks for it. The copy
+lies in one piece, and the tuples that can extend a partial result are a contiguous part of it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from recalljoin.engine.rings import KeySets, Rings
 
 ABREAST, BUFFERED = 16, 32
-"""Chains walked at once, so that memory is waited for together, and how far each."""
+"""Number of chains walked at once, so that waits for memory overlap, and steps along each."""
 
 NEIGHBOURHOODS = 1 << 12
-"""Parts of the hash table that are told apart when tuples are put in its order."""
+"""Number of parts of the hash table by which tuples are sorted."""
 
 
 class Copies(NamedTuple):
-    """Chains of one stream by one key set, as they are after all tuples of a stretch came in.
+    """Chains of one stream by one key set, after all tuples of a stretch have come in.
 
     Tuples are copied from the youngest to the oldest. The first four columns have a row for each
-    entry of the hash table. They are kept from stretch to stretch, because a stretch may be short
-    and the table large.
+    entry of the hash table. These columns are kept from stretch to stretch, because a stretch may
+    be short and the table large.
     """
 
     stretch: Int64s
@@ -40,7 +40,7 @@ class Copies(NamedTuple):
     begin: Int64s
     end: Int64s
     place: Int64s
-    """Where the partners of the last tuple that asked began."""
+    """Where the partners of the last partial result that used the chain began."""
     used: Int64s
     """One number: tuples copied."""
     ts: Int64s
@@ -62,7 +62,7 @@ def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
 
 @compiled
 def by_entry(entries: Int64s, n_entries: int) -> Int64s:
-    """An order in which entries that are close in the hash table are close; else as they are."""
+    """An order of tuples by the part of the hash table their entry is in; stable within it."""
     shift = 0
     while n_entries >> shift > NEIGHBOURHOODS:
         shift += 1
@@ -101,12 +101,12 @@ def extend_by_key(
 ) -> int:
     """Extend partial results by the tuples of stream ``s`` with the key of their parent.
 
-    ``from_root`` says that the parent is the root, so that ``root_entries`` tells its entry.
-    ``now`` is how far the join had come at each root. ``cursor`` holds the partial result and the
-    copied tuple to go on with, NONE to begin at its first. ``places`` and ``found`` get the partial
-    result extended and the record added.
+    ``from_root`` says that the parent is the root, whose entry is in ``root_entries``. ``now`` is
+    how far the join had come at each root. ``cursor`` holds the partial result and the copied tuple
+    to go on with; NONE begins at the first copied tuple. ``places`` and ``found`` get the extended
+    partial result and the added record.
     """
-    # Taken apart once: within the loop, every look into a named tuple would count references.
+    # The named tuples are unpacked once: each access within the loop would count references.
     records = rings.records
     members, roots, newest, last_call = partials
     copied_in, begins, ends, last_place, _, all_ts, all_order, all_records = copies
@@ -118,7 +118,7 @@ def extend_by_key(
     filled = np.empty(ABREAST, dtype=np.int64)
     buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
     count = 0
-    # Chains are copied ahead of their roots, as many at once as there are.
+    # Chains are copied ahead of their roots, up to ABREAST chains at once.
     ahead = cursor[0]
     for begin in range(cursor[0], len(roots), ABREAST):
         width = min(ABREAST, len(roots) - begin)
@@ -149,8 +149,8 @@ def extend_by_key(
             i = begin + g
             place = cursor[1]
             if place == NONE:
-                # Whatever is later than the join had come was received after the root. The join
-                # only goes on, so the place is near the one of the root before.
+                # A tuple later than the join time at the root was received after the root. The
+                # join time never falls, so the place is near the place of the root before.
                 place = last_place[e]
                 while place > begins[e] and all_ts[place - 1] <= now[roots[i]]:
                     place -= 1
@@ -165,7 +165,7 @@ def extend_by_key(
                     return count
                 places[count] = i
                 found[count] = all_records[place]
-                # Without a branch: nearly all fit.
+                # Without a branch, as nearly all tuples fit.
                 fits = (all_ts[place] <= youngest) & (all_order[place] < before)
                 for c in range(len(checks)):
                     code = tail + CODES + checks[c, 0]
@@ -199,7 +199,7 @@ def _copy_chains(
     while walking:
         walking = False
         for g in range(n):
-            # A chain ends where what is kept of the stream begins.
+            # A chain ends at the first tuple that the stream still keeps.
             if at[g] >= first and filled[g] < BUFFERED:
                 record = offset + (at[g] & mask)
                 buffer[g, filled[g]] = record

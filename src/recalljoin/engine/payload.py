@@ -1,7 +1,7 @@
 """The columns that travel with the tuples, kept as Arrow until nobody can ask for them.
 
-Rows are numbered per stream in order of arrival. They come in batches and are given back as
-results need them, in any order; batches are merged as they come so that a look-up touches few.
+Rows are numbered per stream in order of arrival. Rows come in batches and are looked up in any
+order, as results need them. Batches are merged as they come, so that a look-up touches few.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with views and dictionaries as plain columns of the same values.
 
-    Rows of views cannot be taken out. Dictionaries of many batches would have to be merged, and
-    the merged one would hold every value ever seen.
+    Arrow cannot take rows out of views. Dictionaries of many batches would have to be merged, and
+    the merged dictionary would hold every value ever seen.
     """
     return pa.schema([field.with_type(_plain(field.type)) for field in schema])
 
@@ -55,7 +55,7 @@ class Payload:
 
     @property
     def n_bytes(self) -> int:
-        """Their size in memory."""
+        """Size of the kept rows in memory."""
         return sum(batch.nbytes for batch in self._batches)
 
     def append(self, table: pa.Table) -> None:
@@ -78,7 +78,7 @@ class Payload:
         return self.take_at(self.places(rows))
 
     def take_at(self, places: pa.Array) -> pa.RecordBatch:
-        """The rows at some places."""
+        """The rows at the given places."""
         if not self._batches:
             return pa.RecordBatch.from_arrays(
                 [pa.nulls(0, f.type) for f in self.schema], schema=self.schema
@@ -93,12 +93,12 @@ class Payload:
         return self.column_at(name, self.places(rows))
 
     def places(self, rows: Int64s) -> pa.Array:
-        """Where the rows with the given numbers are now, to ask for several columns of them."""
+        """Places of the rows with the given numbers, for looking up several columns."""
         return pa.array(rows - self.first)
 
     def column_at(self, name: str, places: pa.Array) -> pa.Array:
-        """One column of the rows at some places."""
-        # Numbers of rows are our own: a check of each would double the cost.
+        """One column of the rows at the given places."""
+        # Row numbers come from the engine; checking each of them would double the cost.
         if len(self._batches) == 1:
             return pc.take(self._batches[0].column(name), places, boundscheck=False)
         chunks = [batch.column(name) for batch in self._batches]
@@ -107,13 +107,13 @@ class Payload:
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def forget_before(self, row: int) -> None:
-        """Rows with smaller numbers will not be asked for again."""
+        """Forget rows with numbers below ``row``, which nobody will ask for again."""
         while self._batches and self.first + self._batches[0].num_rows <= row:
             self.first += self._batches.pop(0).num_rows
         if not self._batches:
             self.first = self.end
         elif row - self.first > self._batches[0].num_rows // 2:
-            # A slice would keep all of its batch alive, so the rest is copied.
+            # A slice would keep its whole batch alive, so the remaining rows are copied.
             rest = self._batches[0].slice(row - self.first)
             self._batches[0] = rest.take(pa.array(np.arange(rest.num_rows)))
             self.first = row

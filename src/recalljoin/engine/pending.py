@@ -25,12 +25,12 @@ class Pending(NamedTuple):
     values: Float64s
 
     def extended(self, other: Pending) -> Pending:
-        """These and others after them."""
+        """These tuples, followed by the tuples of ``other``."""
         pairs: list[Any] = list(zip(self, other, strict=True))
         return Pending(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
     def taken(self, ids: Int64s) -> Pending:
-        """Those with the given numbers."""
-        # Numbers are our own: they need no check.
+        """The tuples with the given numbers."""
+        # The numbers come from the engine and need no check.
         columns: list[Any] = [column.take(ids, axis=-1, mode="clip") for column in self]
         return Pending(*columns)

@@ -2,7 +2,7 @@
 
     arrivals -> intake -> disorder handling -> join operator -> output
 
-The pipeline holds the tuples that wait in buffers; every other part sees them by number only.
+The pipeline holds the tuples that wait in buffers; every other part knows a tuple by its number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pipeline:
     query
         The bound query.
     settings
-        What it does besides joining.
+        What the pipeline does besides joining.
     """
 
     def __init__(self, query: BoundQuery, settings: EngineSettings | None = None) -> None:
@@ -96,7 +96,7 @@ class Pipeline:
 
     @property
     def n_buffered(self) -> int:
-        """Tuples held back for those that may still come."""
+        """Number of tuples that wait in buffers for earlier tuples."""
         return self.disorder.n_buffered
 
     @property
@@ -106,7 +106,7 @@ class Pipeline:
 
     @property
     def kept_bytes(self) -> int:
-        """Their size, with the columns that travel with each."""
+        """Size of the tuples in windows and horizon, with the columns that travel with each."""
         windows = self.operator.windows
         table = windows.rings.table
         total = 0.0
@@ -122,7 +122,7 @@ class Pipeline:
 
     @property
     def remembered(self) -> Remembered:
-        """How far back tuples are kept, and known without a gap."""
+        """How far back tuples are kept, and from which time on none is missing."""
         return self.operator.windows.remembered
 
     @property
@@ -145,8 +145,8 @@ class Pipeline:
     def remember_for(self, retention: int) -> None:
         """Change how long tuples are kept behind their windows, from here on.
 
-        What has been forgotten stays so. After the retention has grown, late tuples from before
-        the time it reached back to are beyond the horizon as they were.
+        Forgotten tuples stay forgotten. The old retention reached back to some time; after it has
+        grown, late tuples from before that time are beyond the horizon as before.
         """
         check_duration("retention", retention)
         if self.settings.lost:
@@ -156,8 +156,8 @@ class Pipeline:
     def push(self, arrivals: Arrivals, *, k: int | Int64s) -> Generator[pa.RecordBatch, None, Step]:
         """Let tuples arrive one by one (per-tuple arrival).
 
-        Yields the results in chunks and returns the step. ``k`` is the slack, one number or one
-        for each arrival; a change takes effect at the next release.
+        Yields the results in chunks and returns the step. ``k`` is the slack: one number, or a
+        number for each arrival. A change takes effect at the next release.
         """
         self._expect("tuple")
         first_id = len(self.pending.ts)
@@ -193,11 +193,11 @@ class Pipeline:
         n_ticks
             Ticks that pass, with or without tuples.
         k
-            Slack, one number or one for each tick.
+            Slack: one number, or a number for each tick.
         marks
-            ``[tick, stream]`` largest timestamps, where tuples of other instances count as well.
+            ``[tick, stream]`` largest timestamps, over the tuples of all instances.
         idle
-            ``[tick, stream]`` streams that do not hold the others back.
+            ``[tick, stream]`` streams that do not hold other streams back.
         """
         self._expect("tick")
         # Within a tick tuples count by stream, then arrival.
@@ -213,10 +213,10 @@ class Pipeline:
         return step
 
     def flush(self) -> Generator[pa.RecordBatch, None, Step]:
-        """End of a bounded input: everything still buffered is joined."""
+        """End of a bounded input: all buffered tuples are joined."""
         if self.settings.arrival == "tuple":
             released = self.tuples.flush()
-            # No slack is in effect at the end of the input, where all leave together.
+            # No slack is in effect at the end of the input, where all tuples leave together.
             in_effect = np.zeros(len(released.id), dtype=np.int64)
             step = yield from self._join(released, in_effect)
         else:
@@ -286,8 +286,8 @@ class Pipeline:
         part = self.pending.taken(released.id)
         lost_base = part.base
         if in_effect is not None:
-            # A tuple may wait in K-slack while the join passes it. By the base time of its arrival
-            # its results would need less slack than there was when they were lost.
+            # The join may pass a tuple while the tuple waits in K-slack. Counted from the base time
+            # of the arrival, its lost results would need less slack than was in effect.
             lost_base = np.maximum(part.base, released.now + in_effect)
         sequence = Sequence(
             part.stream, part.ts, released.now, part.base, lost_base, part.row, released.late,
@@ -328,7 +328,7 @@ class Pipeline:
         return self.progress.local_times.copy()
 
     def _clean_up(self) -> None:
-        """Let go of what nobody can ask for, at a cost in proportion to what came since."""
+        """Forget what nobody can ask for, at a cost in proportion to new tuples."""
         now = self.join_time
         if self.settings.arrival == "tick" and now != NEVER:
             # An instance may see no tuple for long while the streams go on elsewhere.
@@ -350,7 +350,7 @@ class Pipeline:
     def _codes_in_use(self, c: int) -> Int64s:
         """Codes of one class that tuples in buffers and windows still have.
 
-        A tuple that can be in no result may have no key, and its code means nothing.
+        A tuple that can be in no result may have a null key, whose code means nothing.
         """
         windows = self.operator.windows
         members = list(self.query.classes[c].members)
@@ -366,7 +366,7 @@ class Pipeline:
         """Drop payload older than the oldest tuple that waits or is in a window."""
         windows = self.operator.windows
         waiting = self.pending.taken(held_ids(self.disorder.queues)[0])
-        # Rows beyond their windows are read only by conditions, to count lost results.
+        # Only conditions read rows that have left their windows, to count lost results.
         keep_retained = bool(self.operator.conditions) and self.settings.lost
         for s, payload in enumerate(self.payloads):
             places = windows.places_of(s)

@@ -2,9 +2,9 @@
 
 The classes of equal attributes make the streams a hypergraph. For every stream a *join tree*
 rooted at it says how a trigger of that stream reaches all the others: each edge carries the
-classes its two ends share, a *key set*. When such trees exist for a query without residual,
-results can be counted as sums of products along the tree; otherwise they are enumerated along
-the same edges and the rest of the condition is checked on the way.
+classes its two ends share, a *key set*. When join trees exist for a query without residual, results
+can be counted as sums of products along the tree. Otherwise results are enumerated along the same
+edges, and the residual is checked on the way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Visit:
     key_set: int
     """Index into :attr:`Plan.key_sets`."""
     checks: tuple[tuple[int, int], ...]
-    """Further equalities, (class, visited stream), when one parent does not cover them all."""
+    """Equalities that the parent does not cover: pairs of class and visited stream."""
 
 
 class TreeArrays(NamedTuple):
@@ -60,8 +60,8 @@ class Plan:
     windows: tuple[int, ...]
     classes: tuple[frozenset[int], ...]
     counts_by_tree: bool = True
-    """Whether results are counted along the trees. If so, tuples without a key in common are found
-    through the empty key set; if not, by a scan of the window, and nothing is kept for that."""
+    """Whether results are counted along the trees. If so, streams without a common key find each
+    other's tuples through the empty key set; otherwise by a scan, which needs no index."""
 
     @property
     def m(self) -> int:
@@ -78,12 +78,12 @@ class Plan:
 
     @cached_property
     def steps(self) -> tuple[tuple[Visit, ...], ...]:
-        """For each stream as the trigger's, the visits to all others."""
+        """For a trigger of each stream, the visits to all other streams."""
         return tuple(self._steps_from(root) for root in range(self.m))
 
     @cached_property
     def key_sets(self) -> tuple[tuple[int, ...], ...]:
-        """The sets of classes that are looked up together; the empty one joins everything."""
+        """The sets of classes that are looked up together; the empty set joins everything."""
         found: set[tuple[int, ...]] = set()
         for root in range(self.m):
             for stream, parent in self._edges_from(root):
@@ -92,7 +92,7 @@ class Plan:
 
     @cached_property
     def key_sets_of(self) -> tuple[tuple[int, ...], ...]:
-        """For each stream, the key sets it is looked up by or looks others up by."""
+        """For each stream, the key sets that its tuples are looked up by or look others up by."""
         needed: list[set[int]] = [set() for _ in range(self.m)]
         for steps in self.steps:
             for step in steps:
@@ -133,8 +133,9 @@ class Plan:
     def _edges_from(self, root: int) -> list[tuple[int, int]]:
         """Grow a tree that shares as many classes as it can along its edges.
 
-        A spanning tree of the largest total weight is a join tree whenever there is one. Among
-        equals the shallowest wins: with every stream next to the root, counting is a product.
+        A spanning tree of the largest total weight is a join tree whenever there is a join tree.
+        Among equal weights the shallowest tree wins: with all streams next to the root, a count
+        is a product.
         """
         depth = {root: 0}
         edges = []

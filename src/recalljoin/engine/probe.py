@@ -5,9 +5,9 @@ has just received (its *root*). It may be completed to a true result as long as
 
     max ts of its tuples  <=  min (ts + window) of its tuples
 
-so it carries both sides, and extending it needs no more of its tuples' times. The same rule finds
-the results an in-order root produces and those a late root loses: only tuples received before the
-root take part, so they are the results whose last member is the root.
+A partial result carries both sides, so that extending it needs no other times of its tuples. The
+same rule finds the results that an in-order root produces and the results lost with a late root:
+only tuples received before the root take part, which makes the root the last member.
 
 Kernels stop when their output is full and say where to go on.
 """
@@ -51,7 +51,7 @@ class Partials(NamedTuple):
     newest: Int64s
     """Largest timestamp."""
     last_call: Int64s
-    """Smallest timestamp plus window: no tuple after it can be added."""
+    """Smallest timestamp plus window: no tuple after this time can be added."""
 
     def select(self, chosen: NDArray[np.bool_] | Int64s) -> Partials:
         """The partial results chosen by a mask or by their places."""
@@ -71,7 +71,7 @@ def empty_partials(m: int, n: int) -> Partials:
 def too_old(
     sequence: Sequence, sizes: Int64s, retention: int, since: int, beyond: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Late tuples that nothing can need; ``beyond`` gets those whose losses cannot be counted."""
+    """Late tuples that no result needs; ``beyond`` gets the tuples whose losses cannot be counted."""
     old = np.empty(len(sequence.ts), dtype=np.bool_)
     for i in range(len(old)):
         ts, horizon = sequence.ts[i], sequence.now[i] - retention
@@ -81,14 +81,14 @@ def too_old(
 
 
 LANES = 32
-"""Candidates looked at together for whether any passed."""
+"""Number of candidates for which one test tells whether any of them passed."""
 
 
 @lean
 def _first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
-    """The first position received when the join had come to ``limit``.
+    """The first position that was received when the join had come to ``limit``.
 
-    Whatever came before is older than ``limit``.
+    Every tuple before that position is older than ``limit``.
     """
     offset, mask = table[s, OFFSET], table[s, MASK]
     low: int = table[s, FIRST]
@@ -104,7 +104,7 @@ def _first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
 
 @lean
 def _end_before(table: Int64s, records: Int64s, s: int, order: int) -> int:
-    """The position behind the last one received before ``order``."""
+    """The position after the last tuple received before ``order``."""
     offset, mask = table[s, OFFSET], table[s, MASK]
     low: int = table[s, FIRST]
     high: int = table[s, END]
@@ -136,7 +136,7 @@ def _hits(
         total = 0
         for j in range(begin, end):
             total += passed[j] != 0.0
-        # Few candidates pass: most groups are done with at this sum, which has no branches.
+        # Few candidates pass, so that this sum without branches settles most groups.
         if total == 0:
             continue
         for j in range(begin, end):
@@ -164,9 +164,9 @@ def extend_by_scan(
     places: Int64s,
     found: Int64s,
 ) -> int:
-    """Extend partial results by all tuples of stream ``s`` that satisfy the code, if there is any.
+    """Extend partial results by all tuples of stream ``s`` that satisfy the code, if any is given.
 
-    Like :func:`extend_by_key` otherwise; the output must have room for at least one block.
+    Otherwise like :func:`extend_by_key`. The output must have room for at least one block.
     """
     table, records = rings
     offset, mask = table[s, OFFSET], table[s, MASK]
@@ -257,7 +257,8 @@ def merged(one: Partials, begin: int, end: int, other: Partials) -> Partials:
 def _merge(one: Partials, begin: int, end: int, other: Partials, result: Partials) -> None:
     i, j, at = begin, 0, 0
     while at < len(result.root):
-        # The results of a root stand together, and roots of one stream often do: whole runs go.
+        # The results of a root stand together, and roots of one stream often do, so whole runs are
+        # copied.
         run = i
         while run < end and (j == len(other.root) or one.root[run] <= other.root[j]):
             run += 1

@@ -4,14 +4,15 @@ A condition such as ``power(a.x - b.x, 2) + power(a.y - b.y, 2) < 25`` is checke
 millions of candidates a second. It is translated here, once and without generating code, into
 instructions for the block machine (:mod:`~recalljoin.engine.block_machine`).
 
-What a program can do is deliberately narrow; :func:`translate` returns None for the rest, which
-is then evaluated on Arrow columns:
+What a program can do is deliberately narrow. For any other condition :func:`translate` returns
+None, and the condition is evaluated on Arrow columns.
 
-* Its leaves are numeric expressions over one stream (computed once per tuple, not per candidate)
-  and constants. All operations here give null for null, which rules out AND and OR. A tuple whose
-  leaf is null can then satisfy no conjunct that uses it, so nulls never reach a program.
+* The leaves of a program are constants and numeric expressions over one stream, which are computed
+  once per tuple and not per candidate. All operations give null for null, which rules out AND and
+  OR. A tuple with a null leaf therefore satisfies no conjunct that uses the leaf, and nulls never
+  reach a program.
 * Integers are exact in float64 up to 2**53. :attr:`Program.limit` bounds the leaves so that no
-  intermediate result can leave that range; tuples beyond it must not be given to the program.
+  intermediate result can leave that range; tuples beyond the limit must not be given to a program.
 * Numbers of single precision are computed as doubles and rounded after each step.
 * NaN equals itself and is larger than any number, as everywhere in the project.
 """
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 EXACT = 2.0**53
 _DOUBLE_DIGITS = 15
-"""Decimals of so many digits are told apart by the doubles nearest to them."""
+"""Different decimals of up to this many digits have different nearest doubles."""
 
 _BINARY = {
     "add": ADD, "subtract": SUBTRACT, "multiply": MULTIPLY, "eq": EQUAL, "ne": UNEQUAL,
@@ -106,7 +107,7 @@ class Node:
 
     @property
     def streams(self) -> frozenset[int]:
-        """Streams it depends on."""
+        """Streams that the condition depends on."""
         if self.leaf is not None:
             return frozenset((self.leaf.stream,))
         return frozenset().union(*(arg.streams for arg in self.args))
@@ -131,7 +132,7 @@ class Program:
 
 
 def both(programs: list[Program]) -> Program:
-    """One program that demands all of several."""
+    """One program that is true where all the given programs are."""
     node = programs[0].node
     for program in programs[1:]:
         node = Node(BOTH, (node, program.node))
@@ -140,7 +141,7 @@ def both(programs: list[Program]) -> Program:
 
 
 def translate(condition: Expression, leaves: Leaves) -> Program | None:
-    """The program of a boolean condition, or None if it needs more than programs can do."""
+    """The program of a boolean condition, or None if a program cannot express it."""
     found = Leaves({stream: list(known) for stream, known in leaves.expressions.items()})
     node = _node_of(condition, found)
     if node is None or node.leaf is not None or node.operation is None:
@@ -189,15 +190,15 @@ def _node_of(expression: Expression, leaves: Leaves) -> Node | None:
         operands = [_node_of(_as_number(arg), leaves) for arg in args]
         node = _operation(_BINARY[name], operands)
         rounds = node is not None and pa.types.is_float32(expression.type)
-        # The nearest number of single precision to an exact double is what it would have been.
+        # Rounding the double to single precision gives what single precision would have given.
         return Node(SINGLE, (node,)) if rounds and node is not None else node
     return None
 
 
 def _as_number(operand: Expression) -> Expression:
-    """One side of a comparison of decimals as a number that compares the same, if there is one.
+    """One side of a comparison of decimals, as a number that compares alike where possible.
 
-    An integer and a decimal of so few digits are ordered like the doubles nearest to them.
+    Integers and decimals of few digits are ordered like the doubles nearest to them.
     """
     if not pa.types.is_decimal(operand.type):
         return operand
@@ -216,9 +217,9 @@ def _operation(operation: int, args: list[Node | None]) -> Node | None:
 
 
 def _bound(expression: Expression, limit: float) -> float:
-    """Largest absolute value of any integer in the expression, its leaves being below ``limit``.
+    """Largest absolute value of any integer in the expression if its leaves are below ``limit``.
 
-    Floating-point parts are not bounded: they round in float64 wherever they are computed.
+    Floating-point parts are not bounded, as float64 rounds them wherever they are computed.
     """
     if isinstance(expression, Literal):
         return abs(float(expression.value))
@@ -237,7 +238,7 @@ def _bound(expression: Expression, limit: float) -> float:
 
 
 class _Assembler:
-    """Turns a node into code: equal parts are computed once, registers are used again."""
+    """Turns a node into code that computes equal parts once and reuses registers."""
 
     def __init__(self, scanned: int | None) -> None:
         self.scanned = scanned
@@ -284,8 +285,8 @@ class _Assembler:
     def _compute(self, node: Node) -> tuple[int, int]:
         if node.leaf is not None:
             if self.scanned is None:
-                # All leaves are gathered before the first instruction, so none may use a register
-                # that an instruction has given up.
+                # All leaves are gathered before the first instruction, so no leaf may use a
+                # register that an instruction has given up.
                 register = self._new_register()
                 self.gathers.append((register, node.leaf.stream, node.leaf.column))
                 return REGISTER, register

@@ -1,7 +1,8 @@
 """How far the streams have come (local times, base time, watermark), and how far back is known.
 
-Per tick and stream only the largest timestamp matters, so a tick's progress is a row of *marks*.
-An operator instance that sees a share of the tuples can therefore still follow all streams.
+Only the largest timestamp of each stream matters in a tick: the progress of a tick is a row of
+*marks*, one for each stream. With the marks, an operator instance that sees only a share of the
+tuples can still follow all streams.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Advance(NamedTuple):
     local_before: Int64s
     """``[tick, stream]``: local times after the tick before."""
     base_before: Int64s
-    """Base time after the tick before: what the tick's tuples carry."""
+    """Base time after the tick before, which the tick's tuples carry."""
     watermark_before: int
-    """Watermark after the tick before the first of these."""
+    """Watermark before the first of the ticks."""
     watermarks: Int64s
     """Watermark after each tick."""
 
@@ -39,8 +40,8 @@ class Advance(NamedTuple):
         base_time
             Base time after the last tick.
         tick, ts
-            Ticks and timestamps of the tuples. In the tick with the first base time, which has none
-            before it, the advance is counted from the smallest of them.
+            Ticks and timestamps of the tuples. The first base time has no base time before it, and
+            its advance is counted from the smallest timestamp.
         """
         base = np.append(self.base_before, base_time)
         known = base[base != NEVER]
@@ -67,7 +68,7 @@ class Clocks:
         return cls(local_times, progress.base_time, progress.watermark)
 
     def put_into(self, progress: Progress) -> None:
-        """Set the clocks to these."""
+        """Set the clocks of ``progress`` to these."""
         progress.local_times = np.array(self.local_times, dtype=np.int64)
         progress.base_time = self.base_time
         progress.watermark = self.watermark
@@ -79,8 +80,8 @@ class Remembered(NamedTuple):
     retention: int
     """How long a tuple is kept after it has left its window."""
     since: int = NEVER
-    """From this time on everything is known. Results lost with a tuple from before it cannot be
-    counted: partners of that tuple were forgotten before the retention grew."""
+    """From this time on no tuple is missing. Results lost with a tuple from before this time cannot
+    be counted: partners of that tuple were forgotten before the retention grew."""
 
     def counted_since(self, now: int) -> int:
         """Losses with tuples from before this time are not counted, at the join time ``now``."""
@@ -90,7 +91,7 @@ class Remembered(NamedTuple):
         """The same with another retention, from the join time ``now`` on."""
         since = self.since
         if retention > self.retention and now != NEVER:
-            # What a shorter retention has let go of stays forgotten.
+            # Tuples forgotten under a shorter retention stay forgotten.
             since = max(since, now - self.retention)
         return Remembered(retention, since)
 
@@ -120,12 +121,12 @@ class Progress:
         Parameters
         ----------
         marks
-            ``[tick, stream]``: largest timestamp of the tick, NEVER where none came.
+            ``[tick, stream]``: largest timestamp of the tick, NEVER where no tuple came.
         k
             Slack in force in each tick.
         idle
-            ``[tick, stream]``: streams that no longer hold the others back, until the tick in
-            which they return.
+            ``[tick, stream]``: streams that do not hold other streams back, until the tick in
+            which the idle stream returns.
         """
         first = self.local_times[np.newaxis]
         local = np.maximum.accumulate(np.concatenate((first, marks)), axis=0)
@@ -133,7 +134,7 @@ class Progress:
         absent = np.zeros_like(marks, dtype=np.bool_) if idle is None else idle & (marks == NEVER)
         counted = np.where(absent, FOREVER, local[1:])
         slowest = counted.min(axis=1, initial=FOREVER)
-        # With every stream idle there is no slowest one, and the base time stands still.
+        # With every stream idle there is no slowest stream, and the base time stands still.
         slowest[slowest == FOREVER] = NEVER
         base = np.maximum.accumulate(np.concatenate(([self.base_time], slowest)))
         known = base[1:] != NEVER

@@ -1,11 +1,11 @@
 """Sorting buffers for streams that are nearly in order.
 
-A queue keeps what it holds in two lanes: a *run*, to which a tuple that is not older than the
-run's last one is appended, and a *heap* for all others. Leaving the run costs one step, so a
-queue of n tuples with h of them out of order costs O(n + h log h), whatever the disorder.
+A queue has two lanes: a *run*, to which a tuple is appended if it is not older than the last tuple
+of the run, and a *heap* for all other tuples. Leaving the run costs one step. A queue of n tuples,
+h of them out of order, therefore costs O(n + h log h), whatever the disorder.
 
-All queues of a component share a few arrays, one row a queue; they are plain arrays because
-compiled code cannot keep objects between calls.
+All queues of a component share a few plain arrays, with one row for each queue, because compiled
+code cannot keep objects between calls.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # A tuple in a lane: its timestamp, and its number in order of arrival.
 TS, ID = range(2)
-# Columns of Queues.state: ends of the run, which only grow; size of the heap; the smallest tuple
-# of both.
+# Columns of Queues.state: both ends of the run, which only grow; size of the heap; the smallest
+# tuple of run and heap.
 RUN_HEAD, RUN_TAIL, HEAP_SIZE, FRONT_TS, FRONT_ID = range(5)
 EMPTY = np.iinfo(np.int64).max
 """The front of an empty queue: later than any timestamp."""
@@ -31,8 +31,8 @@ EMPTY = np.iinfo(np.int64).max
 class Queues(NamedTuple):
     """Arrays of ``n`` queues.
 
-    A run is a ring: the memory it walks through is in proportion to what it holds, and stays in
-    the cache. Its length is a power of two.
+    A run is a ring, whose length is a power of two. The memory that a run walks through is in
+    proportion to the tuples it holds, and stays in the cache.
     """
 
     run: Int64s

@@ -1,8 +1,8 @@
 """Rings: the tuples the join operator has received and may still need, in the order they came.
 
-Each stream has a ring; a tuple is known by its *position*, which only grows. A tuple is a row of
-one wide array, its *record*: what a probe reads of it lies together in memory, and a kernel takes
-few arguments.
+Each stream has a ring. A tuple is known by its *position* in the ring; positions only grow. The row
+of a tuple in one wide array is its *record*: what a probe reads of a tuple lies together in memory,
+and a kernel takes few arguments.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
 
 NONE = -1
-"""No tuple, no slot."""
+"""Stands for no tuple, or no slot."""
 UNMATCHABLE = np.iinfo(np.int64).max
 """Time, in the column that is scanned, of a tuple that can be in no result."""
 
 # Columns of Windows.rings.table, one row a stream.
 OFFSET, MASK, FIRST, END, SCOPE, N_WINDOW = range(6)
-# Columns of a tuple's record. Behind them stands for each key set what its index links tuples by (a
-# chain the next older tuple, slots more), then the row and the codes of all classes. What a walk
-# along a list reads lies in one cache line.
+# Columns of a tuple's record. After these columns come the links of each key set (for a chain the
+# next older tuple, for slots more), then the row and the codes of all classes. What a walk along a
+# list reads lies in one cache line.
 TS, ORDER, BASE, NOW, LINKS = range(5)
 ROW, CODES = range(2)
 
@@ -47,12 +47,12 @@ class Sequence(NamedTuple):
     row: Int64s
     late: NDArray[np.bool_]
     joinable: NDArray[np.bool_]
-    """False for tuples that can be in no result: a null key, or a condition on them alone fails."""
+    """False for a tuple with a null key, or for which a condition on its stream alone fails."""
     codes: Int64s
     """``[class, tuple]``."""
 
     def part(self, chosen: slice) -> Sequence:
-        """A stretch of it."""
+        """A part of this stretch."""
         columns: list[Any] = [column[..., chosen] for column in self]
         return Sequence(*columns)
 
@@ -60,13 +60,13 @@ class Sequence(NamedTuple):
 class Rings(NamedTuple):
     """The tuples of all streams.
 
-    A stream's positions live at ``OFFSET + (position & MASK)``. ``FIRST`` is its oldest position
-    kept, ``END`` the next one to be given, ``SCOPE`` the first that can still be in the window and
-    ``N_WINDOW`` how many are.
+    A stream's positions live at ``OFFSET + (position & MASK)``. ``FIRST`` is the oldest position
+    kept, ``END`` the next position to be given, ``SCOPE`` the first position that can still be in
+    the window, and ``N_WINDOW`` the number of tuples in the window.
 
-    A record's ``ORDER`` is the tuple's place in the join sequence over all streams, its ``NOW`` how
-    far the join had come then. That never falls along a ring, and is the timestamp itself unless
-    the tuple was late.
+    A record's ``ORDER`` is the tuple's place in the join sequence over all streams. Its ``NOW`` is
+    how far the join had come when it received the tuple: ``NOW`` never falls along a ring, and is
+    the tuple's timestamp unless the tuple was late.
     """
 
     table: Int64s
@@ -77,13 +77,13 @@ class KeySets(NamedTuple):
     """The plan's key sets as arrays."""
 
     classes: Int64s
-    """``[key set, i]``: its i-th class."""
+    """``[key set, i]``: the i-th class of the key set."""
     size: Int64s
     of_stream: Int64s
-    """``[stream, i]``: its i-th key set."""
+    """``[stream, i]``: the i-th key set of the stream."""
     n_of_stream: Int64s
     tail: Int64s
-    """One number: the column behind the links, where ``ROW`` and ``CODES`` begin."""
+    """One number: the column after the links, where ``ROW`` and ``CODES`` begin."""
 
 
 @inlined
@@ -105,7 +105,7 @@ def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
         record = offset + (position & mask)
         if records[record, NOW] >= limit:
             break
-        # A late tuple leaves by its own time, which is in the queue.
+        # A late tuple leaves the window by its own time, which is in the queue.
         if records[record, TS] == records[record, NOW]:
             table[s, N_WINDOW] -= 1
         position += 1
@@ -117,7 +117,7 @@ def expire_window(rings: Rings, late: Queues, s: int, limit: int) -> None:
 
 @compiled
 def rows_at(records: Int64s, column: int, places: Int64s) -> Int64s:
-    """One column of the records at ``[stream, i]`` or ``[i]`` places."""
+    """One column of the records at ``places``, which are ``[stream, i]`` or ``[i]``."""
     flat = places.ravel()
     found = np.empty(len(flat), dtype=np.int64)
     for i in range(len(flat)):

@@ -19,19 +19,19 @@ class EngineSettings:
         ``"tuple"``: tuples arrive one by one, as in the paper. ``"tick"``: all tuples of a tick
         (a micro-batch, or a slice of one) are there at once.
     rows
-        Produce the results themselves. If not, only their number, without enumerating them
-        wherever the condition allows it.
+        Produce the results themselves. If not, only count the results, without enumerating them
+        where the condition allows that.
     folded
-        Let results out as :class:`~recalljoin.engine.folding.Folded`, every tuple once. Those of a
-        tick then come in any order.
+        Let results out as :class:`~recalljoin.engine.folding.Folded`, every tuple once. The results
+        of a tick then come in any order.
     lost
         Count the results lost with late tuples.
     slack
         Count the results by the slack they require.
     retention
-        How long after it has left its window a tuple is kept to count lost results with, in the
-        query's unit; by default as long as the largest window. It may be changed on the way
-        (``Pipeline.remember_for``).
+        How long a tuple is kept after it has left its window, to count lost results with, in the
+        query's unit; by default as long as the largest window. ``Pipeline.remember_for`` changes
+        the retention of a running pipeline.
     """
 
     arrival: Literal["tuple", "tick"] = "tuple"

@@ -1,9 +1,9 @@
 """Bins for the required slack of results: fine for short slacks, bounded in number for any.
 
 The bins are log-linear, as in HdrHistogram. Bin 0 holds every negative slack. Slacks below 256
-units of time have a bin each; above, an octave is cut into 128 bins of equal width, so that the
-width of a bin is less than 0.8 % of the slacks in it. There is nothing to set: delays of a market
-feed in milliseconds and delays of a day in nanoseconds are told apart equally well.
+units of time have a bin each. From 256 on every octave is cut into 128 bins of equal width, so that
+the width of a bin is less than 0.8 % of the slacks in it. There is nothing to set: delays of a
+market feed in milliseconds and delays of a day in nanoseconds are told apart equally well.
 
     slack   < 0   0   1   ...   255   256-257   258-259   ...   510-511   512-515   ...
     bin       0   1   2   ...   256       257       258   ...       384       385   ...
@@ -24,11 +24,11 @@ EXACT = 256
 """Slacks below this, in units of time, have a bin of their own."""
 _PER_OCTAVE = 128
 
-# A floating-point number has 52 bits of fraction, below its exponent. Without all but seven of them
-# it counts 128ths of octaves.
+# A floating-point number has 52 bits of fraction below its exponent. With only the upper seven bits
+# of the fraction, the number counts 128ths of octaves.
 _FRACTION = 52 - 7
 _OFFSET = (int(np.float64(EXACT).view(np.int64)) >> _FRACTION) - (1 + EXACT)
-# Floating-point numbers have 53 bits. In larger integers the bits beyond are cleared, or rounding
+# Floating-point numbers have 53 bits. The lower bits of larger integers are cleared, as rounding
 # might take a slack into the next bin.
 _LARGEST_FLOAT, _KEPT = 1 << 53, -(1 << 10)
 
@@ -51,14 +51,14 @@ def _make_enough() -> Int64s:
     for width in (1 << octave for octave in range(1, 56)):
         first = enough[-1]
         enough.extend(first + width * n for n in range(1, _PER_OCTAVE + 1))
-    # The last bin ends where 64 bits do.
+    # The last bin ends at the largest 64-bit integer.
     enough[-1] -= 1
     return np.array(enough, dtype=np.int64)
 
 
 ENOUGH = _make_enough()
-"""For every bin the smallest K that is larger than each slack in it: with this K, all results of
-the bin are produced. The K of bin 0 is 0. The last bin ends with 64 bits, so its K is the largest
-integer there is."""
+"""For every bin the smallest K that is larger than each slack in the bin: with this K, all results
+of the bin are produced. The K of bin 0 is 0, and the K of the last bin is the largest 64-bit
+integer."""
 ENOUGH.setflags(write=False)
 N_BINS = len(ENOUGH)

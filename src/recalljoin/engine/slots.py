@@ -1,10 +1,10 @@
 """Slots: the index of the windows where results are counted and not enumerated.
 
-There is one slot for each key value of each key set, shared by all streams: it holds for each
-stream the list of its tuples with that key, in timestamp order, and how many of them are live. From
-a tuple one gets to its partners in another stream without hashing: both know the same slot.
+All streams share one slot for each key value of each key set. The slot holds for each stream the
+list of its tuples with that key, in timestamp order, and the number of live tuples in the list. The
+way from a tuple to its partners in another stream needs no hash: both streams know the same slot.
 
-Leaving the window is lazy: a slot's list of live tuples is cut back when somebody looks at it.
+Tuples leave the window lazily: a slot's list of live tuples is cut back when it is read.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
-# Columns of a tuple's link: the slot, the neighbours in the slot's list, the next older tuple
-# behind the base time.
+# Columns of a tuple's link: the slot, both neighbours in the slot's list, and the next older tuple
+# that arrived behind the base time.
 SLOT, AFTER, BEFORE, OLDER_RAISER, LINK_WIDTH = range(5)
-# Columns of a slot. Behind them stand the codes of its key.
+# Columns of a slot, before the codes of its key.
 HASH, LINK, N_TUPLES, KEY = range(4)
-# Columns of a slot's list, one row a stream.
+# Columns of a slot's list, one row for each stream.
 TAIL, LIVE, N_LIVE, RAISER, LIST_WIDTH = range(5)
-# Cells of Slots.state.
+# Places in Slots.state.
 NEXT_SLOT, N_FREE, N_BUCKETS_USED = range(3)
 
 _EMPTY_BUCKET, _FORMER_BUCKET = -1, -2
@@ -57,9 +57,9 @@ class Slots(NamedTuple):
     """The key values in use.
 
     ``LINK`` is the column of the key set's link in a record. Of a slot's list for a stream,
-    ``TAIL`` is the youngest tuple, ``LIVE`` the oldest in the window as of the last look,
-    ``RAISER`` the last received that arrived behind the base time. A slot without tuples is
-    given back.
+    ``TAIL`` is the youngest tuple, ``LIVE`` the oldest tuple in the window when the list was last
+    read, and ``RAISER`` the last received tuple that arrived behind the base time. A slot without
+    tuples is given back.
     """
 
     buckets: Int64s
@@ -82,7 +82,7 @@ def roomy_slots(slots: Slots, plan: Plan, n_new: int) -> Slots:
         _rebuild_buckets(grown)
         return grown
     if 2 * (n_buckets_used + n_new) > len(slots.buckets):
-        # More than half of the buckets hold or once held something: sweep the former ones.
+        # More than half of the buckets are or were in use: buckets no longer in use are swept.
         _rebuild_buckets(slots)
     return slots
 
@@ -117,7 +117,7 @@ def _rebuild_buckets(slots: Slots) -> None:
 
 @lean
 def _slot_for(slots: Slots, sets: KeySets, key_set: int, records: Int64s, record: int) -> int:
-    """The slot of a tuple's key, made if it is new."""
+    """The slot of a tuple's key; a new key gets a new slot."""
     buckets, table = slots.buckets, slots.table
     size = sets.size[key_set]
     link = LINKS + LINK_WIDTH * key_set
@@ -196,7 +196,7 @@ def stage(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int,
         slot = NONE
         if sequence.joinable[i]:
             slot = _slot_for(slots, sets, key_set, records, record)
-            # Counted at once, so that the slot is not given back while it is used.
+            # The tuple is counted at once, so that its slot is not given back while in use.
             slots.table[slot, N_TUPLES] += 1
         records[record, LINKS + LINK_WIDTH * key_set + SLOT] = slot
     return record
@@ -286,7 +286,7 @@ def _link(
 def expire(
     table: Int64s, records: Int64s, lists: Int64s, slot: int, s: int, link: int, limit: int
 ) -> None:
-    """Cut a slot's live tuples back to those with ``ts >= limit``, which never falls."""
+    """Cut a slot's live tuples back to ``ts >= limit``; ``limit`` never falls."""
     at = lists[slot, s, LIVE]
     if at == NONE:
         return
@@ -304,13 +304,13 @@ def expire(
 def forget(
     rings: Rings, slots: Slots, sets: KeySets, late: Queues, limits: Int64s, retention: int
 ) -> None:
-    """Drop tuples whose window, and what is kept behind it, ends before ``limits``."""
+    """Drop tuples whose window and retention end before ``limits``."""
     table, records = rings
     for s in range(len(limits)):
         expire_window(rings, late, s, limits[s])
         position = table[s, FIRST]
-        # Timestamps may fall along the ring, but how far the join had come does not: going by that,
-        # the oldest position is always the next to go.
+        # Timestamps may fall along the ring; the join time at which tuples were received does not.
+        # By that join time the oldest position is always the next to be dropped.
         while position < table[s, END]:
             record = table[s, OFFSET] + (position & table[s, MASK])
             if records[record, NOW] >= limits[s] - retention:
@@ -329,7 +329,7 @@ def _unlink(
     slot = records[record, link + SLOT]
     if slot == NONE:
         return
-    # Once the live tuples are up to date, this one is not among them.
+    # After the live tuples are brought up to date, the dropped tuple is not among them.
     expire(table, records, slots.lists, slot, s, link, limit)
     offset, mask = table[s, OFFSET], table[s, MASK]
     before, after = records[record, link + BEFORE], records[record, link + AFTER]

@@ -2,7 +2,7 @@
 
 A snapshot is an Arrow table of named parts, each an Arrow table itself, with the layout's version
 in its metadata. Indexes are not written: they follow from the tuples, which are put back in the
-order they came. A pipeline restored from a snapshot goes on exactly as the first one would have.
+order they came. A restored pipeline goes on exactly as the written pipeline would have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
 
 VERSION = 2
-"""Layout of snapshots written now; the only one that is read."""
+"""Layout of the snapshots that are written; snapshots of another layout are refused."""
 _VERSION_KEY = b"recalljoin.state.version"
 
 
@@ -56,16 +56,17 @@ def snapshot(pipeline: Pipeline) -> pa.Buffer:
 def restore(
     query: BoundQuery, content: pa.Buffer | bytes, settings: EngineSettings | None = None
 ) -> Pipeline:
-    """A pipeline that goes on where the one that was written left off.
+    """A pipeline that goes on where the written pipeline left off.
 
-    It keeps tuples as long as that one did last, whatever the settings' ``retention``.
+    Tuples are kept as long as the written pipeline kept them last, whatever the settings'
+    ``retention``.
 
     Raises
     ------
     StateVersionError
-        When the snapshot is none, or of a layout this version cannot read.
+        When the bytes are no snapshot, or have a layout that this version cannot read.
     InvalidSetting
-        When it belongs to another query or was written with other settings.
+        When the snapshot belongs to another query or was written with other settings.
     """
     parts = _parts_of(content)
     pipeline = Pipeline(query, settings)
@@ -88,7 +89,7 @@ def restore(
 
 def _identity(query: BoundQuery, settings: EngineSettings) -> str:
     """What must be the same for a state to mean the same."""
-    # How long tuples are kept may change on the way, so the state says that itself.
+    # The retention may change while a pipeline runs, so the state itself holds it.
     settings = replace(settings, retention=None)
     streams = ", ".join(
         f"{s.name}[{s.window} {query.unit}] {query.time_text(s)}" for s in query.streams

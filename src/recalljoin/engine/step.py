@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s, Int64s
 
 _MOST_WAITING = 4
-"""Pieces of results that instances put out before the caller has taken one."""
+"""How many pieces of results instances may put out before the caller takes one."""
 _T = TypeVar("_T")
 
 
@@ -40,9 +40,9 @@ class Step:
     n_cross: Float64s
     """Results of the cross join, for in-order tuples."""
     beyond: NDArray[np.bool_]
-    """Late tuples beyond the retention horizon, whose losses are not known."""
+    """Late tuples beyond the retention horizon; results lost with them are not known."""
     lost_ts: Int64s
-    """Timestamps of lost results, with how many of each in ``lost_n``; may repeat."""
+    """Timestamps of lost results, which may repeat; ``lost_n`` has the number for each."""
     lost_n: Int64s
     slack: Int64s
     """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
@@ -50,12 +50,12 @@ class Step:
     """How far the join has come: its largest timestamp, or the watermark in tick mode."""
     base_time: int
     counted_since: int
-    """Where the retention horizon is: losses with tuples from before are not counted."""
+    """The edge of the retention horizon: losses with earlier tuples are not counted."""
     tick_span: int = 0
     """Largest advance of the base time within one tick; 0 where tuples arrive one by one."""
     n_uncomputable: int = 0
-    """How often a condition could not be computed, because of an overflow or a division by zero;
-    what it was checked on does not match."""
+    """How often a condition could not be computed, because of an overflow or a division by zero.
+    The candidate then does not match."""
 
     @property
     def n_produced(self) -> int:
@@ -64,7 +64,7 @@ class Step:
 
     @property
     def n_lost(self) -> int:
-        """Results lost for good, as far as the retention horizon lets them be counted."""
+        """Results lost for good, as far as the retention horizon allows counting."""
         return int(self.n_join[self.late].sum())
 
     @property
@@ -74,7 +74,7 @@ class Step:
 
 
 def drain(steps: Generator[pa.RecordBatch, None, _T]) -> tuple[list[pa.RecordBatch], _T]:
-    """All results of a step in one list, and what it returns: for inputs known to be small."""
+    """All results in one list, and what ``steps`` returns; for inputs known to be small."""
     batches = []
     while True:
         try:
@@ -88,9 +88,9 @@ def side_by_side(
 ) -> Generator[pa.RecordBatch, None, list[_T]]:
     """Let several operator instances work at once, as threads of this process.
 
-    Yields their results as they come, in the order of each; returns what each of them returns.
-    Kernels run outside the interpreter's lock, so as many cores are used as there are instances.
-    Should one fail, or the caller give up, the others stop at their next piece of results.
+    Yields results as they come, in the order of each instance, and returns what each instance
+    returns. Kernels run outside the interpreter's lock, so that each instance can use a core. If an
+    instance fails or the caller gives up, the other instances stop at their next piece of results.
     """
     if len(works) == 1:
         only = yield from works[0]

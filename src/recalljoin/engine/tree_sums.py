@@ -1,10 +1,11 @@
 """Sums of products along a join tree, for many slack levels or result times at once.
 
-A leaf contributes how many live tuples its slot holds, an inner node the sum over its tuples of the
-product of its children. Each sum is a vector with a number for every level, or for every time:
+A leaf contributes the number of live tuples in its slot, an inner node the sum over its tuples of
+the product of its children. Each sum is a vector with a number for every level, or for every time:
 
 * *slack levels*: the results whose members all lie at or below a level;
-* *result times*: the results with all members in ``[t - W, t]``, and those in ``[t - W, t)``.
+* *result times*: the results with all members in ``[t - W, t]``, and with all members in
+  ``[t - W, t)``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def raised_levels(
     points: Int64s,
     n_points: int,
 ) -> int:
-    """Collect the slack levels above ``lowest`` of a slot's tuples; drop those out of the game."""
+    """Collect the slack levels above ``lowest`` of a slot's tuples; drop tuples that raise none."""
     table, records = rings
     at = slots.lists[slot, s, RAISER]
     if at == NONE:
@@ -70,8 +71,8 @@ def raised_levels(
                 points[n_points] = level
                 n_points += 1
         at = older
-    # Trigger times only grow: what was passed over can never raise a slack again, and what is
-    # older than the first position kept has been forgotten.
+    # Trigger times only grow, so that a tuple that was passed over can never raise a slack again.
+    # A tuple older than the first position kept has been forgotten.
     if kept == NONE:
         slots.lists[slot, s, RAISER] = NONE
     else:
@@ -119,8 +120,8 @@ def sum_products_by_level(
                     sums[begin + k] -= level > levels[k]
                 at = records[raiser, link + OLDER_RAISER]
         else:
-            # Most members lie at the lowest level with all they lead to: they count for every
-            # level alike, and one number does.
+            # Most members lie at the lowest level, with all tuples reached through them. Such
+            # members count for every level alike, and one number is enough.
             same = 0
             at = lists[slot, s, LIVE]
             while at != NONE:
@@ -218,8 +219,8 @@ def _live_at(
 ) -> None:
     """Tuples of a slot within ``[t - W, t]`` (first half) and ``[t - W, t)`` (second half).
 
-    Instead of walking the window, start from the number of live tuples: those younger than ``t``
-    are too many, and those that have left the window since are missing.
+    The count does not walk the window. It starts from the number of live tuples, subtracts tuples
+    younger than ``t``, and adds tuples that have left the window since.
     """
     n = len(times)
     offset, mask = table[s, OFFSET], table[s, MASK]

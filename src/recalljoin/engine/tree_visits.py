@@ -1,7 +1,7 @@
 """Which slots a tuple reaches along a join tree.
 
-Counting visits every slot once, level by level from the tuple at the root. The slots visited are
-listed as *entries* in working memory, which all sums over the tree then share.
+Counting visits every slot once, level by level from the tuple at the root. Visited slots are listed
+as *entries* in working memory, and all sums over the tree share the entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.rings import Rings
 
 VECTOR = 128
-"""Levels or result times handled at once: bounds the memory of one trigger."""
+"""Number of levels or result times handled at once, which bounds the memory of one trigger."""
 _ROOM = 1 << 18
 
 
@@ -30,21 +30,21 @@ class Scratch(NamedTuple):
     """Working memory of one call; entries are the slots visited for one trigger."""
 
     entry_of: Int64s
-    """``[slot, stream]``: its entry, if stamped with the present trigger."""
+    """``[slot, stream]``: the entry, valid if stamped with the present trigger."""
     stamp: Int64s
     slot: Int64s
     node: Int64s
     points: Int64s
-    """Slack levels or result times in sight."""
+    """Slack levels or result times of the present trigger."""
     sums: Int64s
-    """Per entry its vector; where they do not all fit, vectors are cut into parts."""
+    """Per entry its vector; vectors are cut into parts where they do not all fit."""
     product: Int64s
     """One vector, and the same for ``result``."""
     result: Int64s
     varies: NDArray[np.bool_]
     """Per entry: whether its vector holds different numbers."""
     bounds: NDArray[np.float64]
-    """Per entry: its results as a floating-point number, where there may be too many."""
+    """Per entry: number of results as a floating-point number, where 64 bits may not hold it."""
 
 
 def new_scratch(n_slots: int, m: int, n_kept: int) -> Scratch:

@@ -1,7 +1,7 @@
 """The windows: tuples the join operator has received and may still need, indexed by key.
 
-Tuples stand in rings, one a stream. Beside them stands an index by key: *slots* where results are
-counted along join trees, *chains* where they are enumerated.
+Tuples stand in rings, one for each stream. Beside the rings stands an index by key: *slots* where
+results are counted along join trees, *chains* where results are enumerated.
 
 A tuple stays for the retention horizon after it has left its window, because results lost with
 a late tuple can only be counted while their other members are known.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.plan import Plan
 
 _LINE = 8
-"""Numbers in a line of memory."""
+"""64-bit numbers in a cache line."""
 
 
 class Windows:
@@ -72,13 +72,13 @@ class Windows:
         self.sizes = np.array(plan.windows, dtype=np.int64)
         self.key_sets = _key_set_arrays(plan)
         self.rings = _empty_rings(plan, np.full(plan.m, 64), np.zeros(plan.m, dtype=np.int64))
-        # Columns apart from the records, where a scan finds them one after another.
+        # Columns apart from the records, so that a scan reads memory in sequence.
         self.values = np.empty((n_values, len(self.rings.records)))
         self.times = np.empty(len(self.rings.records), dtype=np.int64)
-        # The index by key is one of these; the other stays empty.
+        # Either slots or chains are the index by key; the other one stays empty.
         self.slots = empty_slots(plan, 1 if self.is_chained else 64)
         self.chains = empty_chains(plan)
-        # Timestamps of late tuples in the window: they leave it out of turn.
+        # Timestamps of late tuples in the window, as late tuples leave the window out of turn.
         self.late = empty_queues(plan.m)
 
     def make_room(self, n_new: Int64s) -> None:
@@ -111,7 +111,7 @@ class Windows:
         self.rings = new
 
     def forget(self, now: int) -> None:
-        """Drop tuples that nothing can need which comes after ``now``."""
+        """Drop tuples that no tuple after ``now`` can need."""
         limits = now - self.sizes
         retention = self.remembered.retention
         if self.is_chained:
@@ -158,7 +158,7 @@ class Windows:
         return places
 
     def rows_at(self, places: Int64s) -> Int64s:
-        """What the caller knows the tuples at some places by."""
+        """Row numbers, given by the caller, of the tuples at some places."""
         return rows_at(self.rings.records, int(self.key_sets.tail[0]) + ROW, places)
 
     def joinable_at(self, stream: NDArray[np.int8], places: Int64s) -> NDArray[np.bool_]:
@@ -178,7 +178,7 @@ class Windows:
 
 
 def tail_column(plan: Plan) -> int:
-    """The column of a record behind its links."""
+    """The column of a record after its links."""
     return LINKS + (LINK_WIDTH if plan.counts_by_tree else 1) * len(plan.key_sets)
 
 
