@@ -71,7 +71,7 @@ def empty_partials(m: int, n: int) -> Partials:
 def too_old(
     sequence: Sequence, sizes: Int64s, retention: int, since: int, beyond: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Late tuples that no result needs; ``beyond`` gets the tuples whose losses cannot be counted."""
+    """Late tuples that no result needs; ``beyond`` gets tuples whose losses cannot be counted."""
     old = np.empty(len(sequence.ts), dtype=np.bool_)
     for i in range(len(old)):
         ts, horizon = sequence.ts[i], sequence.now[i] - retention

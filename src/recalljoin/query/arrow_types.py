@@ -1,7 +1,8 @@
 """Which Arrow types an expression computes in, and which two types meet in a third.
 
-Columns come in many types; operators work in few. :func:`canonical` maps the many to the few
-without loss, :func:`common` finds the type in which two values are compared, as Spark does.
+Columns come in many types, and operators work in few. :func:`canonical` maps a column's type to one
+of the few without loss. :func:`common` finds the type in which two values are compared, as Spark
+does.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _INT_DIGITS: Final = 20
 
 
 def canonical(type_: pa.DataType) -> pa.DataType | None:
-    """The type expressions compute in for columns of ``type_``; None when they cannot.
+    """The type in which expressions compute with columns of ``type_``; None if they cannot.
 
     Examples
     --------
@@ -73,7 +74,7 @@ _CANONICAL: Final = (
 
 
 def decimal(digits: int, scale: int) -> pa.DataType | None:
-    """The decimal with ``digits`` digits; None when Spark has none so wide."""
+    """The decimal with ``digits`` digits; None when Spark's widest decimal is narrower."""
     return pa.decimal128(max(digits, 1), scale) if digits <= MAX_DIGITS else None
 
 
@@ -83,7 +84,7 @@ def is_number(type_: pa.DataType) -> bool:
 
 
 def is_zoned(type_: pa.DataType) -> bool:
-    """Whether a timestamp names an instant rather than a wall clock's reading."""
+    """Whether a timestamp has a time zone, and so names an instant and not a clock reading."""
     return pt.is_timestamp(type_) and type_.tz is not None
 
 
@@ -95,9 +96,8 @@ def digits(type_: pa.DataType) -> tuple[int, int]:
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type in which values of two canonical types are compared; None if incomparable.
 
-    Exact as long as both are: integers and decimals meet in a type that holds both. Next to a
-    floating-point number everything becomes floating point, and double precision unless both are
-    of single precision.
+    Integers and decimals meet in an exact type that holds both. Next to a floating-point number
+    every number becomes floating point: single precision if both are, otherwise double precision.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if pt.is_duration(one) and pt.is_duration(other):
         return pa.duration(finest({one.unit, other.unit}))
     if pt.is_timestamp(one) and pt.is_timestamp(other) and is_zoned(one) == is_zoned(other):
-        # Instants compare alike in any zone; the first one's is kept.
+        # Instants compare alike in any time zone; the zone of the first is kept.
         return pa.timestamp(finest({one.unit, other.unit}), one.tz)
     return None
 

@@ -66,7 +66,7 @@ class Bindable(Protocol):
 
 @dataclass
 class Faults:
-    """What is wrong, the quality target apart from everything else."""
+    """Faults of a query; faults of the quality target are kept apart from all others."""
 
     query: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ def check(statement: Bindable, faults: Faults) -> None:
 def columns_for_spark(
     statement: Bindable, schemas: Mapping[str, pa.Schema]
 ) -> dict[str, dict[str, str]]:
-    """For each stream the columns that Spark must add for the condition: by name, Spark's SQL."""
+    """For each stream the columns that Spark must add for the condition: Spark's SQL by name."""
     streams = statement.streams
     if statement.condition is None:
         return {stream.name: {} for stream in streams}
@@ -120,7 +120,7 @@ def bind(
     time_unit: TimeUnit,
     computed: Mapping[str, pa.Schema] | None = None,
 ) -> BoundQuery | None:
-    """The bound query; meaningless, and maybe None, once a fault is recorded."""
+    """The bound query; once a fault is recorded, it means nothing and may be None."""
     if not _check_streams([stream.name for stream in statement.streams], faults):
         return None
     if time_unit not in NANOSECONDS_PER:
@@ -142,7 +142,7 @@ def bind(
         if len(faults.query) == n_faults:
             known = _with_windows(statement, known, bounds, parts, faults)
         windows = [stream.window for stream in known]
-        # Equalities stay, because tuples are found by them.
+        # Equalities stay, because the join looks tuples up by them.
         parts = [p for p in parts if _is_equality(p) or not is_implied(bounds.of(p), windows)]
     classes, residual = _split(parts, faults)
     quality = None
@@ -166,7 +166,7 @@ def bind(
 
 
 def _check_streams(names: Sequence[str], faults: Faults) -> bool:
-    """Whether names can be told apart; a join of one stream is a fault, but can be read on."""
+    """Whether all names differ. A join of one stream is a fault that does not stop binding."""
     if len(names) < 2:
         faults.query.append(f"a join takes at least two streams, got {len(names)}; add another")
     seen: set[str] = set()
@@ -241,7 +241,7 @@ def _with_windows(
     parts: Sequence[Expression],
     faults: Faults,
 ) -> list[BoundStream]:
-    """The streams with the windows that follow from the condition, where none are given."""
+    """The streams; a stream without a window gets the one that follows from the condition."""
     bounds = [bound for part in parts for bound in time_bounds.of(part)]
     derived = time_bounds.windows(bounds)
     found = []

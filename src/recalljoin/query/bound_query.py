@@ -21,21 +21,21 @@ class BoundStream:
 
     name: str
     schema: pa.Schema
-    """Columns of its own."""
+    """Columns of the input, without columns that Spark adds."""
     time: str
     """Column with the event time: an integer or a timestamp."""
     arrival: str | None
-    """Column that says when a tuple arrived; None when the order of input says it."""
+    """Column that says when a tuple arrived; None when tuples arrive in the order of input."""
     window: int
     """Size of the window in the query's unit."""
     source: str = ""
-    """Name of the table it comes from; differs from ``name`` when the query gives an alias."""
+    """Name of the table of the stream; differs from ``name`` when the query gives an alias."""
     computed: pa.Schema = field(default_factory=lambda: pa.schema([]))
     """Columns that Spark adds for the condition; ``SELECT *`` does not show them."""
 
     @property
     def columns(self) -> pa.Schema:
-        """Its own columns and those that Spark adds."""
+        """Columns of the input, and columns that Spark adds."""
         return pa.schema([*self.schema, *self.computed]) if len(self.computed) else self.schema
 
 
@@ -48,7 +48,7 @@ class EqualityClass:
     """
 
     members: Mapping[int, Expression]
-    """By stream, at least two; each reads its own stream only and is of type ``type``."""
+    """Two or more, by stream; each reads its own stream only and is of type ``type``."""
     type: pa.DataType
 
     def __hash__(self) -> int:
@@ -57,10 +57,10 @@ class EqualityClass:
 
 @dataclass(frozen=True)
 class Conjunct:
-    """A further part of the condition: results are those for which it is true, not null."""
+    """A further part of the condition, which must be true (and not null) for a result."""
 
     streams: frozenset[int]
-    """The streams it reads; empty for a constant."""
+    """The streams that the conjunct reads; empty for a constant."""
     expression: Expression
 
 
@@ -108,16 +108,17 @@ class BoundQuery:
     count_name: str = "count"
     """What the query calls its count."""
     time_unit: TimeUnit = "ms"
-    """What integer columns of event time and arrival count in. As coarse as ``unit`` or coarser,
-    if any column of event time is an integer."""
+    """Unit of integer columns of event time and arrival. If any column of event time is an integer,
+    this unit is as coarse as ``unit`` or coarser."""
     spark_select: tuple[tuple[str, str], ...] | None = None
     """The outputs that Spark computes over one struct per stream: names and SQL. None without
     Spark, for ``*`` and when only counting."""
 
     def time_text(self, stream: BoundStream) -> str:
-        """A stream's column of event time, as what tells one query's state from another's.
+        """A stream's column of event time and its unit, to tell states of different queries apart.
 
-        A timestamp's unit is known from its type, and that of most integers is the query's own.
+        The unit is left out for timestamps, whose type has it, and for integers in the query's
+        unit.
         """
         counts = pt.is_integer(stream.schema.field(stream.time).type)
         if counts and self.time_unit != self.unit:

@@ -1,6 +1,6 @@
 """The functions a condition may call over several streams, and names with a meaning of their own.
 
-Spark's other functions are not listed anywhere: what concerns one stream alone is left to Spark.
+Other functions of Spark are not listed anywhere: Spark computes what concerns one stream alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOATING: Final = (
     "acos", "asin", "atan", "cbrt", "cos", "cosh", "degrees", "exp", "expm1", "ln", "log10",
     "log1p", "log2", "radians", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
-"""Of one number, computed in double precision."""
+"""Functions of one number, computed in double precision."""
 
 BUILT_INS: Final[dict[str, BuiltIn]] = {
     **{name: BuiltIn(name, 1, 1) for name in _FLOATING},
@@ -46,7 +46,7 @@ AGGREGATES: Final = frozenset({
     "min", "min_by", "mode", "percentile", "stddev", "stddev_pop", "stddev_samp", "string_agg",
     "sum", "var_pop", "var_samp", "variance",
 })
-"""Names refused with a word about ``count(*)``."""
+"""Aggregates, which are refused with a hint about ``count(*)``."""
 
 CHANGING: Final = frozenset({
     "current_date", "current_time", "current_timestamp", "curdate", "input_file_name", "localtime",

@@ -20,8 +20,8 @@ class Unreadable(Exception):
 def number_literal(text: str) -> Literal:
     """A number as written, typed as Spark types it.
 
-    Whole numbers are integers, or decimals where they are too long for 64 bits. With a decimal
-    point they are decimals, with an exponent floating point.
+    A whole number is an integer, or a decimal if 64 bits cannot hold it. A number with a decimal
+    point is a decimal, a number with an exponent is floating point.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def number_literal(text: str) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal | None:
-    """A literal of the narrowest decimal type that holds ``value``; None if there is none."""
+    """A literal of the narrowest decimal type that holds ``value``; None if no type does."""
     _sign, figures, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
@@ -53,7 +53,7 @@ def decimal_literal(value: Decimal) -> Literal | None:
 
 
 def interval_literal(amount: str, unit: str) -> Literal:
-    """``INTERVAL '5' SECOND`` as a duration in the coarsest unit that holds it."""
+    """``INTERVAL '5' SECOND`` as a duration in the coarsest unit that expresses it exactly."""
     text = f"{amount} {unit}".strip()
     sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text)
     try:

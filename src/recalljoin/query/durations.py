@@ -1,8 +1,8 @@
 """Durations as people write them, and as the engine counts them.
 
 A duration may be text (``"5 SEC"``, ``"1 minute 30 seconds"``, ``"300ms"``), an integer number of
-milliseconds, or a :class:`datetime.timedelta`. All of them become whole nanoseconds first; a query
-then counts in the one unit of its time columns.
+milliseconds, or a :class:`datetime.timedelta`. Every duration first becomes whole nanoseconds, and
+then a number in the one unit of time of its query.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NANOSECONDS_PER: Final[dict[TimeUnit, int]] = {
 """Length of each unit of time, from the coarsest to the finest."""
 
 MAX_TIME: Final = 2**61
-"""Largest absolute time, window and slack in units of the query: sums and differences of two stay
-within 64 bits."""
+"""Largest absolute time, window and slack in units of the query: the sum or difference of any two
+stays within 64 bits."""
 
 _MINUTE: Final = 60 * NANOSECONDS_PER["s"]
 _HOUR: Final = 60 * _MINUTE
@@ -62,7 +62,7 @@ def nanoseconds(value: DurationLike, *, name: str) -> int:
     Raises
     ------
     InvalidQuery
-        When it is no duration, is negative, or is finer than a nanosecond.
+        When ``value`` is no duration, is negative, or is finer than a nanosecond.
 
     Examples
     --------

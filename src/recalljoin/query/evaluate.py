@@ -1,10 +1,11 @@
 """Evaluation of typed expressions, a whole array at a time.
 
-SQL's three-valued logic throughout: a null operand gives null, except that ``false AND null`` is
-false, ``true OR null`` is true, and ``IS NULL``, ``IS TRUE``, ``LEAST`` and ``GREATEST`` look at
-nulls themselves. Where Spark would raise, because of an overflow or a division by zero, a value
-is *impossible*, and so is everything computed from it; but ``false AND impossible`` is false and
-``true OR impossible`` is true.
+Evaluation follows SQL's three-valued logic: a null operand gives null, except that ``false AND
+null`` is false, ``true OR null`` is true, and ``IS NULL``, ``IS TRUE``, ``LEAST`` and ``GREATEST``
+have rules of their own for nulls. Where Spark would raise an error, because of an overflow or a
+division by zero, a value is *impossible*. Everything computed from an impossible value is
+impossible as well, except that ``false AND impossible`` is false and ``true OR impossible`` is
+true.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ def evaluate(expression: Expression, column: ColumnSource, length: int) -> pa.Ar
 
 
 def compute(expression: Expression, column: ColumnSource, length: int) -> Computed:
-    """The same as :func:`evaluate`, and on which rows the value is impossible."""
+    """The values as in :func:`evaluate`, and the rows whose value is impossible."""
     values, impossible = _Evaluation(column, length).value(expression)
     return Computed(as_array(values, length), impossible)
 
 
 class _Evaluation:
-    """One pass over a tree; each column is fetched once however often it occurs."""
+    """One pass over a tree, in which each column is fetched once however often it occurs."""
 
     def __init__(self, column: ColumnSource, length: int) -> None:
         self._column = column

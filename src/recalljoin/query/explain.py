@@ -1,4 +1,4 @@
-"""A query in words: what it joins, on what, and how well."""
+"""A query in words: its streams, keys, conditions, outputs and recall target."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def explain(
     query
         Text in the paper's form, a query, or a query that is bound already.
     inputs
-        For each stream what it reads, of which only the columns are looked at: a Spark DataFrame,
-        streaming or not; an Arrow table or schema; or the path of a Parquet or CSV file, or of a
-        folder of them. Streams of a query may carry their data themselves.
+        The data of each stream, of which only the columns are read: a Spark DataFrame, streaming or
+        not; an Arrow table or schema; or the path of a Parquet or CSV file, or of a folder of such
+        files. Streams of a query may carry their data themselves.
     time, arrival
         Columns with the event time and the arrival, for all streams; by default what the query
         says (``ts``, and none).
@@ -55,7 +55,7 @@ def explain(
     DatasetError
         When a file is missing or cannot be read.
     InvalidSetting
-        When an input is something else.
+        When an input is of another kind.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def explain(
     given = inputs if isinstance(query, str) else data_of(query, inputs)
     schemas = {name: schema_of(data, stream=name) for name, data in (given or {}).items()}
     if isinstance(query, str):
-        # With the schemas, so that the faults of the text and of its columns come together.
+        # Parsed with the schemas, so that faults of text and columns are reported together.
         query = parse_query(
             query,
             functions=functions,

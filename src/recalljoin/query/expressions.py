@@ -1,8 +1,8 @@
 """The typed expression tree: what a condition or an output column becomes once it is bound.
 
-Three kinds of nodes, all frozen. Conversions are explicit: the arguments of a comparison or of
-arithmetic already have one common type, with ``cast`` calls where the user's columns had another.
-So whoever walks the tree, to evaluate or to compile it, meets few types: ``bool``, ``int64``,
+There are three kinds of nodes, all frozen. Conversions are explicit: the arguments of a comparison
+or of arithmetic have one common type, with ``cast`` calls where the user's columns had another. An
+evaluator or compiler that walks the tree therefore meets few types: ``bool``, ``int64``,
 ``float``, ``double``, decimals, ``string``, ``binary``, ``date32``, timestamps, durations,
 ``time64[ns]`` and ``null``. Only a bare :class:`Column` keeps the type it has in its schema.
 
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def streams(self) -> frozenset[int]:
-        """The one stream it belongs to."""
+        """The one stream that the column belongs to."""
         return frozenset((self.stream,))
 
 
@@ -64,7 +64,7 @@ class Literal:
 
     @property
     def streams(self) -> frozenset[int]:
-        """None at all."""
+        """No stream."""
         return _NO_STREAM
 
 
@@ -80,7 +80,7 @@ class Call:
 
     @cached_property
     def streams(self) -> frozenset[int]:
-        """All streams that occur in it."""
+        """All streams that occur in the arguments."""
         return _NO_STREAM.union(*(arg.streams for arg in self.args))
 
 

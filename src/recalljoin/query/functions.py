@@ -1,4 +1,4 @@
-"""Functions the user brings along, such as the paper's ``dist(x1, y1, x2, y2)``.
+"""Functions of the user's own, such as the paper's ``dist(x1, y1, x2, y2)``.
 
 A function is *vectorised* (called once with numpy arrays, returns one array) or *scalar* (called
 once per row with plain Python values). It must depend on its arguments alone: a join may call it
@@ -43,14 +43,14 @@ class UserFunction:
     function: Callable[..., Any]
     returns: pa.DataType
     arguments: tuple[pa.DataType, ...] | None
-    """Types its arguments are converted to; None passes them as they are."""
+    """Types that the arguments are converted to; None passes arguments as they are."""
     scalar: bool
     nulls: Nulls
     fewest: int
     most: int | None
 
     def accepts(self, count: int) -> bool:
-        """Whether it can be called with ``count`` arguments."""
+        """Whether the function can be called with ``count`` arguments."""
         return self.fewest <= count and (self.most is None or count <= self.most)
 
 
@@ -122,16 +122,16 @@ class Functions(Mapping[str, UserFunction]):
             that length. Numbers arrive as int64, uint64 or float64 arrays, booleans as bool,
             text and decimals as objects, dates and timestamps as datetime64.
         name
-            What queries call it; by default the function's own name.
+            Name of the function in queries; by default the name of the Python function.
         returns
             Arrow type of the result, or one of the words boolean, bigint, double, string, date.
         arguments
-            Types to convert the arguments to before the call; by default they come as they are.
+            Types that arguments are converted to before the call; by default none is converted.
         scalar
-            Call it once per row with plain Python values. Simple, and slow.
+            Call the function once per row with plain Python values. Simple, and slow.
         nulls
-            ``"propagate"``: rows with a null argument give null and are not passed on.
-            ``"pass"``, for scalar functions: they are called with None.
+            ``"propagate"``: rows with a null argument give null, without a call.
+            ``"pass"``, for scalar functions only: the function is called with None.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """From text to syntax trees.
 
-sqlglot parses SQL; what a query has beside it, windows and a recall, is taken out before, see
-:mod:`recalljoin.query.outline`. Functions are not interpreted here: every call becomes a plain
-name with arguments.
+sqlglot parses SQL. Windows and recall, which are not SQL, are taken out of the text before
+(:mod:`recalljoin.query.outline`). Functions are not interpreted: every call becomes a plain name
+with arguments.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Statement:
     """A query in its parts."""
 
     select: exp.Expr
-    """What is left of it as plain SQL."""
+    """The query as plain SQL, without windows and recall."""
     windows: tuple[Window | None, ...]
-    """By position in FROM."""
+    """Windows by position in FROM."""
     recall: RecallClause | None
     outputs: str
     """The list after SELECT, as written."""
@@ -138,7 +138,7 @@ def _refuse_other_statements(source: Source, tokens: list[Token]) -> None:
 
 
 def _outputs_text(select: exp.Expr, guess: str) -> str:
-    """The text of the outputs: ``guess``, if it says the same as what was parsed."""
+    """The text of the outputs: ``guess``, if it parses to the same outputs."""
     outputs = select.expressions
     if not outputs:
         return ""
@@ -150,7 +150,7 @@ def _outputs_text(select: exp.Expr, guess: str) -> str:
 
 
 def _condition_texts(select: exp.Expr, guesses: list[str]) -> tuple[str, ...]:
-    """The texts of all conditions: the guesses, if they say the same as what was parsed."""
+    """The texts of all conditions: the guesses, if they parse to the same conditions."""
     joins = select.args.get("joins") or ()
     trees = [join.args["on"] for join in joins if join.args.get("on")]
     trees += [select.args["where"].this] if select.args.get("where") else []
@@ -187,7 +187,7 @@ def _is_comma(token: Token) -> bool:
 
 
 def _is_and() -> Callable[[Token], bool]:
-    """Whether a token is an AND between conditions, not the one of a BETWEEN before it."""
+    """A test whether a token is an AND between conditions, and not the AND of a BETWEEN."""
     open_betweens = 0
 
     def is_and(token: Token) -> bool:

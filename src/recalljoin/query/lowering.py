@@ -1,8 +1,8 @@
 """From sqlglot's syntax trees to typed expressions.
 
-Every fault met on the way is recorded and the walk goes on, so that one message can tell them all.
-A part that is faulty, or whose columns are not known yet, lowers to None, and so does everything
-that contains it.
+Every fault is recorded and the walk goes on, so that one message can report all faults. A part that
+is faulty, or whose columns are not known yet, lowers to None, and so does every expression that
+contains the part.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Lowering:
         except RecursionError:
             return self._fault("it is nested too deeply; split it")
         if lowered is None and len(self.faults) == known_faults and self.scope.is_complete:
-            # Nothing may be dropped in silence: a condition less is another result.
+            # No condition may be dropped in silence, as that would change the results.
             return self._unsupported(tree)
         return lowered
 
@@ -159,7 +159,7 @@ class Lowering:
         return False
 
     def _unsupported(self, node: exp.Expr) -> Lowered:
-        """Refuse what is not known here, or rather what makes a part of it faulty anyway."""
+        """Refuse a node of an unknown kind; faults of names in the node are reported instead."""
         if not self._refused_for(node):
             alone = self._computed is None and not self.one_stream.reads_several(node)
             meant = None
@@ -193,7 +193,7 @@ class Lowering:
         return len(self.faults) > before
 
     def _fault(self, message: str) -> Lowered:
-        """Record a fault; returns what a faulty part lowers to."""
+        """Record a fault; returns None, which a faulty part lowers to."""
         self.faults.append(f"in `{self._place}`: {message}")
         return None
 
@@ -249,7 +249,7 @@ class Lowering:
         return self._apply("or", node, [self._truth(each) for each in flattened(node, exp.Or)])
 
     def _truth(self, node: exp.Expr) -> Lowered:
-        """Something that is true or not, refused at its own place otherwise."""
+        """A boolean expression; any other expression is refused at its own place."""
         value = self._lower(node)
         return None if value is None else self._checked(node, rules.condition, value)
 

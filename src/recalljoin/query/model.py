@@ -26,18 +26,18 @@ class Stream:
     Parameters
     ----------
     name
-        What the condition calls it.
+        Name of the stream in the condition.
     data
         The tuples: a Spark DataFrame for :func:`recalljoin.join`, an Arrow table for
-        :func:`recalljoin.replay`, and either of them, a file or a schema for
-        :func:`recalljoin.explain`. None where the data are given beside the query.
+        :func:`recalljoin.replay`; for :func:`recalljoin.explain` a DataFrame, a table, a file or a
+        schema. None where the data are given beside the query.
     time
         Column with the event time: an integer, or a timestamp.
     window
-        Size of its sliding window: text such as ``"5 seconds"``, whole milliseconds, or a
+        Size of the sliding window: text such as ``"5 seconds"``, whole milliseconds, or a
         timedelta. A tuple joins with tuples of other streams that are at most this much younger.
-        With 0 only tuples of equal time join. None: as long as the condition says, by comparisons
-        of event times.
+        With 0 only tuples of equal time join. None: the window follows from comparisons of event
+        times in the condition.
     arrival
         Column that says when a tuple arrived, to replay recorded data; None for live data.
     source
@@ -104,7 +104,7 @@ class Query:
         ``"*"``: one struct per stream. ``"count(*)"``: only the number of results. Otherwise a
         list such as ``"o.id, p.ts AS paid"``.
     quality
-        How complete the result must be; None leaves the buffer size to be chosen otherwise.
+        How complete the result must be; without a target (None) K is chosen in another way.
     functions
         Functions of your own that the condition and the outputs call.
 
@@ -143,7 +143,7 @@ class Query:
         faults.refuse()
 
     def spark_columns(self, schemas: Mapping[str, pa.Schema]) -> dict[str, dict[str, str]]:
-        """What Spark must compute for the condition: for each stream SQL, by name of a column.
+        """What Spark must compute for the condition: for each stream, SQL by column name.
 
         Parameters
         ----------
@@ -169,8 +169,8 @@ class Query:
             What integer time columns count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. The query
             counts in the finest unit among its time columns.
         computed
-            Where Spark runs the query: for each stream the columns it adds, those of
-            :meth:`spark_columns`. None: the engine computes everything itself.
+            Where Spark runs the query: for each stream the columns that Spark adds, as
+            :meth:`spark_columns` names them. None: the engine computes everything itself.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 """What concerns one stream alone, for Spark to compute.
 
-The largest parts of a condition that read one stream become columns of that stream, which Spark
-computes before the tuples are routed, with all of its functions. Such a column is called like its
-text, after an equals sign: ``=lower(a.name)``. Dots and backticks in it are others that look alike,
-because PySpark would read them as parts of a dotted name.
+The largest parts of a condition that read one stream become columns of that stream. Spark computes
+these columns before the tuples are routed, with all of its functions. The name of a computed column
+is an equals sign and the text of the part: ``=lower(a.name)``. Dots and backticks in the name are
+replaced by characters that look alike, because PySpark would read a dotted name.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class OneStream:
                 pending.extend(node.iter_expressions())
 
     def stream_of(self, node: exp.Expr) -> int | None:
-        """The one stream that Spark can compute ``node`` for; None where it is left as it is.
+        """The one stream that Spark can compute ``node`` for; None if Spark does not compute it.
 
-        Left as they are: columns, constants, times moved by a constant (from which windows
-        follow), and what has a fault, which is found later.
+        Spark does not compute columns, constants, times moved by a constant (windows follow from
+        these), and parts with a fault, which is found later.
         """
         if isinstance(node, exp.Paren | exp.Star | exp.Interval):
             return None
@@ -76,7 +76,7 @@ class OneStream:
         return None if self._is_not_for_spark(node) else streams.pop()
 
     def reads_several(self, node: exp.Expr) -> bool:
-        """Whether ``node`` reads more than one stream, as far as that is known."""
+        """Whether ``node`` is known to read more than one stream."""
         try:
             return len(self._streams(node)) > 1
         except UnknownName:
@@ -147,19 +147,19 @@ class OneStream:
 
 
 def function_name(node: exp.Expr) -> str | None:
-    """What a function is called, in lower case; None for anything else."""
+    """The name of a function in lower case; None if ``node`` is no function."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     return node.sql_name().lower() if isinstance(node, exp.Func) else None
 
 
 def computed_name(node: exp.Expr) -> str:
-    """What the column of a part of the condition is called."""
+    """Name of the column that Spark computes for a part of the condition."""
     return _MARK + _sql(node).translate(str.maketrans(_TAKEN, _ALIKE))
 
 
 def computed_text(name: str) -> str | None:
-    """The text that a column was computed from; None if it is a column of the stream's own."""
+    """The text that a column was computed from; None for a column of the input."""
     if not name.startswith(_MARK):
         return None
     return name.removeprefix(_MARK).translate(str.maketrans(_ALIKE, _TAKEN))
@@ -168,7 +168,7 @@ def computed_text(name: str) -> str | None:
 def computed_columns(
     trees: Sequence[exp.Expr], one_stream: OneStream, m: int
 ) -> list[dict[str, str]]:
-    """For each of ``m`` streams the columns Spark must compute: by name, Spark's SQL."""
+    """For each of ``m`` streams the columns Spark must compute: Spark's SQL by name."""
     found: list[dict[str, str]] = [{} for _ in range(m)]
     for tree in trees:
         for stream, node in one_stream.parts(tree):
@@ -209,7 +209,7 @@ def names_in(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _path(expression: Expression) -> tuple[int, list[str]]:
-    """The stream of a column or a field of one, and the names that lead there."""
+    """The stream of a column or field, and the names that lead to it."""
     if isinstance(expression, Column):
         return expression.stream, [expression.name]
     assert isinstance(expression, Call)

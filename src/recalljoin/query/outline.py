@@ -1,4 +1,4 @@
-"""The outline of a query: its clauses found among the tokens, and the two that are not SQL.
+"""The outline of a query: the places of its clauses, and the two clauses that are not SQL.
 
 * A window in brackets follows a stream's name, before or after its alias: ``orders [5 SEC] AS o``.
   ``[RANGE 5 SECONDS]`` is the same window, and ``[5 SEC ON column]`` names the time column.
@@ -70,14 +70,14 @@ class Outline:
     Attributes
     ----------
     sql
-        The tokens that are left when windows and recall are taken out.
+        The tokens without windows and recall.
     windows
         By position in FROM; None where a table has none.
     recall
         The closing clause, if there is one.
     outputs, conditions
         Where the text of SELECT, of each ON and of WHERE seems to be, as offsets. Words such as
-        LIMIT may be names as well, so that this is a guess to be confirmed.
+        LIMIT may also be names, so that each place is a guess to be confirmed.
     """
 
     def __init__(self, tokens: list[Token], source: Source) -> None:
@@ -129,7 +129,7 @@ class Outline:
             self._depth += 1
 
     def _is_name_or_operator(self, token: Token) -> bool:
-        """Whether it is part of an expression: ``a.limit``, ``left(x)``, ``IS DISTINCT FROM``."""
+        """Whether a token belongs to an expression, as in ``a.limit`` or ``IS DISTINCT FROM``."""
         before = self.sql[-1].token_type if self.sql else None
         following = self._cursor.tokens[self._cursor.at + 1 : self._cursor.at + 2]
         called = bool(following) and following[0].token_type == TokenType.L_PAREN

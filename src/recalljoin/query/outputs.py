@@ -57,7 +57,7 @@ def lower_outputs(select: str, lowering: Lowering, *, on_spark: bool) -> Outputs
     Raises
     ------
     InvalidQuery
-        When it does not follow the grammar.
+        When ``select`` does not follow the grammar.
     """
     trees, special = _read(select, lowering)
     if special is not None:
@@ -66,7 +66,7 @@ def lower_outputs(select: str, lowering: Lowering, *, on_spark: bool) -> Outputs
 
 
 def _read(select: str, lowering: Lowering) -> tuple[list[exp.Expr], Outputs | None]:
-    """The outputs one by one; or what they are if they are no list, or have a fault."""
+    """The outputs one by one, and the finished outputs for ``*``, a count or a fault."""
     faults = lowering.faults
     if not select.strip():
         faults.append("SELECT asks for nothing; write `*`, `count(*)` or a list of columns")

@@ -1,4 +1,4 @@
-"""The quality target: how complete the result must be, and how that is pursued."""
+"""The quality target: how complete the result must be, and how K is chosen to reach it."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Quality:
     Parameters
     ----------
     recall
-        Smallest share of the true results to produce, in (0, 1]. Larger waits longer.
+        Smallest share of the true results to produce, in (0, 1]. A larger recall waits longer.
     period
-        Recall is measured over the results of the last ``period`` (the paper's P). Longer lets
-        good moments make up for bad ones.
+        Recall is measured over the results of the last ``period`` (the paper's P). In a longer
+        period good moments can make up for bad ones.
     interval
-        The buffer size is chosen anew every ``interval`` (L). Shorter follows changes faster.
+        K is chosen anew every ``interval`` (L). A shorter interval follows changes faster.
     granularity
         Buffer sizes are multiples of it (g), which is at least one unit of the query's time. None:
         buffer sizes follow what the results need, to within 0.8 % or one unit of time; policies
         that try sizes one by one then do it in steps of 10 ms.
     basic_window
-        Length of the pieces windows are modelled with (b). By default 10 ms, or the smallest
-        window where that is shorter.
+        Length of the pieces that windows are modelled with (b). By default 10 ms, or the smallest
+        window if that is shorter.
     min_wait
         Shortest time to wait for late tuples, whatever the recall.
     max_wait
         Longest time to wait for late tuples, whatever the recall; None for no limit.
     initial_wait
-        How long to wait until enough is known of the streams: what `advise` says of a sample, or
-        what an earlier run came to. By default a sixth of the period.
+        The wait until enough is known of the streams: for example what `advise` says of a sample,
+        or the K of an earlier run. By default a sixth of the period.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class Quality:
 def bind_quality(
     quality: Quality, windows: Sequence[int], unit: TimeUnit, faults: list[str]
 ) -> BoundQuality | None:
-    """The target in the unit of the query; None, with a fault recorded, if that cannot be.
+    """The target in the unit of the query; None, with a fault recorded, if it is faulty.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _ATOM: Final = 9
 
 
 def render(expression: Expression, streams: Sequence[str]) -> str:
-    """``expression`` as SQL, with the conversions that change nothing left out.
+    """``expression`` as SQL, without conversions that change no value.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def render(expression: Expression, streams: Sequence[str]) -> str:
 
 
 def _render(expression: Expression, streams: Sequence[str]) -> tuple[str, int]:
-    """Text, and how tightly its outermost operator binds."""
+    """Text of an expression, and how tightly its outermost operator binds."""
     if isinstance(expression, Column):
         computed = computed_text(expression.name)
         if computed is not None:

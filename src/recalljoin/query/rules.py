@@ -1,8 +1,8 @@
 """Typing rules: from a function and its arguments to a typed call.
 
-Each rule checks the argument types, converts them to what the kernel works in, and says what comes
-out, as Spark's ANSI mode does; only integers are always 64 bits wide. A rule refuses with
-:class:`Mismatch`.
+Each rule checks the argument types, converts the arguments to the types the kernel works in, and
+names the type of the result, as Spark's ANSI mode does; but integers are always 64 bits wide. A
+rule refuses arguments with :class:`Mismatch`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mismatch(Exception):
 
 
 def apply(function: str, args: Sequence[Expression]) -> Expression:
-    """A typed call of a built-in function; its value when all arguments are constant."""
+    """A typed call of a built-in function; a literal when all arguments are constant."""
     return _folded(_RULES[function](args))
 
 
@@ -59,12 +59,12 @@ def apply_user(user: UserFunction, args: Sequence[Expression]) -> Expression:
 
 
 def condition(expression: Expression) -> Expression:
-    """``expression`` as something that is true or not.
+    """``expression`` as a boolean.
 
     Raises
     ------
     Mismatch
-        When it is not boolean.
+        When ``expression`` is not boolean.
     """
     boolean = computable(expression)
     if boolean.type not in (BOOL, NULL):
@@ -74,7 +74,7 @@ def condition(expression: Expression) -> Expression:
 
 
 def coerce(expression: Expression, target: pa.DataType) -> Expression:
-    """``expression`` converted to ``target``, with no call where it has that type already."""
+    """``expression`` converted to ``target``; unchanged if it has that type already."""
     if expression.type == target:
         return expression
     if isinstance(expression, Literal) and expression.value is None:
@@ -83,12 +83,12 @@ def coerce(expression: Expression, target: pa.DataType) -> Expression:
 
 
 def computable(expression: Expression) -> Expression:
-    """``expression`` in the canonical type of its own.
+    """``expression`` converted to the canonical form of its type.
 
     Raises
     ------
     Mismatch
-        When its type, such as a list, is none that expressions compute with.
+        When expressions cannot compute with its type, such as a list.
     """
     target = canonical(expression.type)
     if target is None:
@@ -108,7 +108,7 @@ def unify(expressions: Sequence[Expression]) -> list[Expression]:
     Raises
     ------
     Mismatch
-        When there is no such type.
+        When no one type holds all expressions.
     """
     plain = [computable(each) for each in expressions]
     if any(pt.is_decimal(each.type) for each in plain):
@@ -123,7 +123,7 @@ def unify(expressions: Sequence[Expression]) -> list[Expression]:
 
 
 def _folded(expression: Expression) -> Expression:
-    """``expression``, or its value when it depends on nothing."""
+    """``expression``, or its value as a literal when it is constant."""
     if not isinstance(expression, Call) or expression.user is not None:
         return expression
     if not all(isinstance(arg, Literal) for arg in expression.args):
@@ -181,7 +181,7 @@ def _connective(function: str) -> Rule:
 
 
 def _is_null(args: Sequence[Expression]) -> Expression:
-    # A dictionary may hold nulls among its values, where older versions of Arrow do not look.
+    # A dictionary may hold nulls among its values, which older versions of Arrow overlook.
     decoded = [computable(arg) if pt.is_dictionary(arg.type) else arg for arg in args]
     return Call("is_null", tuple(decoded), BOOL)
 
@@ -218,7 +218,7 @@ def _number(expression: Expression) -> Expression:
 
 
 def _as_decimal(expression: Expression) -> Expression:
-    """An integer as a decimal, a literal with no more digits than it has."""
+    """An integer as a decimal; a literal gets as many digits as it has."""
     if expression.type != INT:
         return expression
     if isinstance(expression, Literal) and expression.value is not None:
@@ -316,7 +316,7 @@ def _floating(function: str) -> Rule:
 
 
 def _log(args: Sequence[Expression]) -> Expression:
-    # log(x) is the natural one, log(base, x) any.
+    # log(x) is the natural logarithm, log(base, x) the logarithm to any base.
     return _floating("ln" if len(args) == 1 else "log")(args)
 
 

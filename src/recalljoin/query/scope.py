@@ -1,7 +1,7 @@
 """Names: which column of which stream is meant.
 
-An unquoted name is looked up as written, and if there is none, without regard to case; a quoted
-name must match exactly. A dotted name starts with a stream: ``stream.column`` or
+An unquoted name is looked up as written and, if that finds nothing, without regard to case. A
+quoted name must match exactly. A dotted name starts with a stream: ``stream.column`` or
 ``stream.column.field``.
 """
 
@@ -45,7 +45,7 @@ def matching(name: Name, candidates: Sequence[str]) -> list[int]:
 
 
 def find(name: str, given: Mapping[str, _T]) -> _T | None:
-    """The entry called ``name``, ignoring case if there is just one such."""
+    """The entry called ``name``; case is ignored if just one entry then matches."""
     keys = list(given)
     places = matching(Name(name), keys)
     return given[keys[places[0]]] if len(places) == 1 else None
@@ -59,10 +59,10 @@ class Scope:
     streams
         Names in the order of the query.
     schemas
-        Their columns; None for a stream whose columns are not known (yet), of which then any
-        column may exist.
+        Columns of the streams. A stream whose columns are not known yet has None, and any column of
+        it may exist.
     times
-        Their columns of event time.
+        Columns of event time of the streams.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Scope:
         return all(schema is not None for schema in self.schemas)
 
     def resolve(self, parts: Sequence[Name]) -> Expression | None:
-        """The column or field that a dotted name means; None when that cannot be known.
+        """The column or field that a dotted name means; None when the columns are not known.
 
         Raises
         ------
         UnknownName
-            When it means nothing, or more than one thing.
+            When the name means nothing, or more than one thing.
         """
         if len(parts) == 1:
             return self._unqualified(parts[0])
@@ -106,7 +106,7 @@ class Scope:
         return found[0]
 
     def is_time(self, expression: Expression | None) -> bool:
-        """Whether it is a stream's column of event time."""
+        """Whether the expression is a stream's column of event time."""
         return isinstance(expression, Column) and bool(
             matching(Name(self.times[expression.stream]), [expression.name])
         )

@@ -21,7 +21,7 @@ _SIZE: Final = re.compile(r"\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[a-zA-
 
 
 def n_bytes(value: SizeLike, *, name: str) -> int:
-    """Bytes of a size.
+    """Number of bytes of a size.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def n_bytes(value: SizeLike, *, name: str) -> int:
     Raises
     ------
     InvalidSetting
-        When it is no size, or negative.
+        When ``value`` is no size, or is negative.
 
     Examples
     --------

@@ -34,7 +34,7 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
     DatasetError
         When a file is missing or cannot be read.
     InvalidSetting
-        When it is something else.
+        When ``source`` is of another kind.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The Arrow schema in which Spark hands over a DataFrame's rows."""
-    # Whoever has a DataFrame has loaded PySpark; a query without one must do without.
+    # A caller with a DataFrame has loaded PySpark; queries without one must not need PySpark.
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
@@ -72,7 +72,7 @@ def existing(path: str | Path) -> str:
     Raises
     ------
     DatasetError
-        When there is none, or the folder is empty.
+        When there is no such file or folder, or the folder is empty.
     """
     place = Path(path)
     if not place.exists():
@@ -85,7 +85,7 @@ def existing(path: str | Path) -> str:
 
 
 def first_file(name: str) -> str:
-    """The file itself, or of a folder the first in it: all are of one kind."""
+    """The file itself, or the first file of a folder, whose files are all of one kind."""
     path = Path(name)
     return str(_files_in(path)[0]) if path.is_dir() else name
 
@@ -101,7 +101,7 @@ def separator_of(name: str) -> str:
 
 
 def _schema_of_file(path: str | Path) -> pa.Schema:
-    # Loaded here, as few queries are about files.
+    # Imported here, as few queries read files.
     import pyarrow.csv  # noqa: PLC0415
     import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def _schema_of_file(path: str | Path) -> pa.Schema:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    # What Spark leaves out as well: marks of success, checksums, unfinished work.
+    # Spark leaves the same files out: marks of success, checksums, unfinished work.
     return sorted(
         path for path in folder.rglob("*") if path.is_file() and path.name[:1] not in ("_", ".")
     )

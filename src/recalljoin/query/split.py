@@ -1,7 +1,7 @@
-"""The condition, taken apart: classes of equal attributes, and the rest.
+"""The condition, taken apart: classes of equal attributes, and the residual.
 
-Equality of one-stream expressions of two different streams is what a join can look up; chains of
-such equalities make classes. Whatever is left is checked on candidates.
+A join can look up tuples by an equality between an expression of one stream and an expression of
+another. Chains of such equalities make classes. The residual is checked on candidates.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def split(
 
     Notes
     -----
-    Being compared exactly is part of what makes two expressions the same member: an integer that
-    equals another as an integer, and a third number as floating point, is in two classes.
+    A member of a class is an expression together with the family of types it is compared in. An
+    integer that equals one expression as an integer and another as floating point is therefore in
+    two classes.
     """
     equalities, rest = _sort_out(parts)
     groups = _connected(equalities)
@@ -54,7 +55,7 @@ def split(
 
 
 def without_and(parts: Iterable[Expression]) -> list[Expression]:
-    """The parts with every AND taken apart, and without those that are always true."""
+    """The parts with every AND taken apart, and without parts that are always true."""
     found = []
     pending = list(reversed(list(parts)))
     while pending:
@@ -98,8 +99,8 @@ def _connected(equalities: Sequence[tuple[Expression, Expression]]) -> list[list
         return node
 
     for one, other in equalities:
-        # Both sides have been brought to one type already, whose family counts. The conversion
-        # itself is left off where it is exact, so that members meet in whatever type they need.
+        # Both sides have been brought to one type already, and the family of that type counts. An
+        # exact conversion is left off, so that the class can choose the type of its members.
         kind = family(one.type)
         first, second = find((_uncast(one, kind), kind)), find((_uncast(other, kind), kind))
         if first != second:
@@ -128,7 +129,7 @@ def _holds_all(target: pa.DataType, source: pa.DataType) -> bool:
 
 
 def _class_of(group: Sequence[_Node]) -> tuple[EqualityClass, list[Expression]]:
-    """The class of a group, and what its second members of a stream still require."""
+    """The class of a group, and equalities for further members of a stream it already has."""
     members: dict[int, Expression] = {}
     duplicates = []
     for expression, _kind in group:

@@ -1,4 +1,4 @@
-"""What is said beside a query: columns for all of its streams, and the data they hold."""
+"""What is given beside a query: columns for all its streams, and the data of the streams."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def with_columns(query: Query, *, time: str | None = None, arrival: str | None =
 
 
 def with_usual_arrival(query: Query, schemas: Mapping[str, pa.Schema]) -> Query:
-    """The query with the column ``arrival`` as that, if it names none and every input has one.
+    """The query with the column ``arrival``, if it names none and every input has that column.
 
     Raises
     ------
     InvalidSetting
-        When only some inputs have it.
+        When only some inputs have the column.
     """
     if any(stream.arrival is not None for stream in query.streams):
         return query

@@ -57,19 +57,19 @@ def parse_query(
     ----------
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
-        The condition and the recall may be left out, and a window that follows from the condition;
-        ``JOIN ... ON`` may stand for the comma.
+        The condition and the recall may be left out, as may a window that follows from the
+        condition. ``JOIN ... ON`` may stand for the comma.
     functions
         Functions of your own that the query calls.
     time
-        Time column, of all streams or by stream; ``[5 SEC ON column]`` in the text goes before it.
+        Time column, of all streams or by stream; ``[5 SEC ON column]`` in the text overrides it.
     arrival
         Column that says when a tuple arrived, of all streams or by stream.
     schemas
-        If given, columns and types are checked as well, so that their faults are reported
-        together with all others. The query still has to be bound.
+        If given, columns and types are checked as well, so that faults of the columns are reported
+        together with faults of the text. The query still has to be bound.
     time_unit
-        What integer time columns count in, for that check.
+        What integer time columns count in, for the check against ``schemas``.
 
     Raises
     ------
@@ -216,5 +216,5 @@ def _for_stream(given: str | Mapping[str, str] | None, name: str) -> str | None:
 
 
 def _number(text: str) -> float:
-    # As an integer where it is one, so that messages show it as it was written.
+    # A whole number stays an integer, so that messages show the number as it was written.
     return int(text) if text.lstrip("-").isdigit() else float(text)

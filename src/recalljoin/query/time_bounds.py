@@ -1,8 +1,8 @@
 """Windows from the condition: how far apart in time the members of a result can be.
 
 Comparisons of event times, such as ``c.ts BETWEEN i.ts AND i.ts + INTERVAL 10 MINUTES``, bound the
-differences of times. The shortest paths among these bounds say how much younger than a tuple of
-each stream the others can be, and a window of that size loses no result.
+differences of times. Shortest paths among the bounds say, for each stream, how much younger than
+its tuples the other members of a result can be. A window of that size loses no result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """The time of stream ``late`` is at most ``most`` units after that of stream ``early``."""
+    """The time of stream ``late`` is at most ``most`` units after the time of ``early``."""
 
     late: int
     early: int
@@ -62,7 +62,7 @@ class TimeBounds:
         self._integer_unit = NANOSECONDS_PER[time_unit]
 
     def of(self, part: Expression) -> list[Bound]:
-        """The bounds that a part of the condition is equivalent to; none if it is to none."""
+        """The bounds that a part of the condition is equivalent to; empty for other parts."""
         if not isinstance(part, Call):
             return []
         if part.function == "and":
@@ -87,7 +87,7 @@ class TimeBounds:
         return bounds if len(bounds) == len(found) else []
 
     def windows(self, bounds: Sequence[Bound]) -> list[int | None]:
-        """For each stream the smallest window that loses no result; None if there is no bound."""
+        """For each stream the smallest window that loses no result; None without a bound."""
         m = len(self._times)
         most = [[0 if i == j else math.inf for j in range(m)] for i in range(m)]
         for late, early, limit in bounds:
@@ -100,7 +100,7 @@ class TimeBounds:
         return [None if size == math.inf else max(0, int(size)) for size in largest]
 
     def unbounded(self, bounds: Sequence[Bound], stream: int) -> list[int]:
-        """The streams whose times may be any length of time after those of ``stream``."""
+        """The streams whose times may be any length of time after the times of ``stream``."""
         reached, pending = {stream}, [stream]
         while pending:
             here = pending.pop()
@@ -153,6 +153,6 @@ class TimeBounds:
 def is_implied(bounds: Sequence[Bound], windows: Sequence[int]) -> bool:
     """Whether the windows say exactly what the bounds say.
 
-    No member of a result is further from an earlier one than the window of the earlier one.
+    In a result no member is later than an earlier member by more than the earlier one's window.
     """
     return bool(bounds) and all(windows[bound.early] == bound.most for bound in bounds)

@@ -1,8 +1,9 @@
 """Queries as tokens: cut by sqlglot's tokenizer, then looked at one after the other.
 
-What is not SQL, and what sqlglot would interpret where we must not, is dealt with on tokens. They
-know text and comments from code and keep their place in the text. sqlglot's own classes are used
-as they are: its compiled build does not allow deriving from its parser.
+Tokens are where clauses that are not SQL are read, and where function names are hidden from
+sqlglot, which would interpret them. Tokens tell quoted text and comments from code, and keep their
+place in the text. The parser of sqlglot is used as it is, because its compiled build allows no
+subclass.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from recalljoin.query.syntax import Source
 
 PREFIX: Final = "recalljoin_function_"
-"""Put before the name of every function, so that sqlglot takes none for one it knows."""
+"""Put before the name of every function, so that sqlglot recognises none."""
 
 # fmt: off
 _GRAMMATICAL: Final = frozenset({
@@ -28,19 +29,19 @@ _GRAMMATICAL: Final = frozenset({
     "UNION", "UNNEST", "USING", "VALUES", "WHEN", "WHERE", "WITH", "WITHIN",
 })
 # fmt: on
-"""Words before a parenthesis that are no function, or one with a grammar of its own."""
+"""Words before a parenthesis that are no function, or a function with its own grammar."""
 
 
 class _Tokenizer(Tokenizer):
     """Standard SQL, with names in backticks as well as in double quotes."""
 
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
-    # A condition may begin with a function called `show`: no word makes the rest one long token.
+    # No keyword may turn the rest into one token: a condition may begin with a function `show`.
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of ``text``; comments are none.
+    """The tokens of ``text``, without comments.
 
     Raises
     ------
@@ -53,14 +54,14 @@ def tokenize(text: str) -> list[Token]:
 def with_plain_functions(tokens: list[Token]) -> list[Token]:
     """The same tokens, with the names of functions made unknown to sqlglot.
 
-    It would check their arguments by rules of its own, spell some of them differently, and leave
+    sqlglot would check arguments by rules of its own, spell some functions differently, and leave
     no name to the user's functions.
     """
     plain = []
     before = TokenType.SELECT
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         called = after is not None and after.token_type == TokenType.L_PAREN
-        # Not in `CAST(x AS DECIMAL(5, 2))`, `x::DECIMAL(5, 2)` or `stream.method()`.
+        # No functions: `DECIMAL` in `CAST(x AS DECIMAL(5, 2))` and `x::DECIMAL(5, 2)`, or `a.b()`.
         named = before not in (TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT)
         if called and named and _is_name(token):
             name = PREFIX + token.text
@@ -110,7 +111,7 @@ class Cursor:
         return found
 
     def takes_type(self, kind: TokenType) -> Token | None:
-        """The next token if it is of this kind, which is then passed."""
+        """Pass the next token if it is of this kind; returns the token, or None."""
         token = self.token
         if token is None or token.token_type != kind:
             return None
@@ -128,7 +129,7 @@ class Cursor:
         return dot + token.text
 
     def duration(self, rule: str) -> str:
-        """``1 MINUTE 30 SECONDS`` as text; whether it is a duration is for its owner to say."""
+        """``1 MINUTE 30 SECONDS`` as text; the caller finds out whether it is a duration."""
         words = []
         while (number := self.number()) is not None:
             words.append(number)

@@ -20,10 +20,10 @@ def present(node: exp.Expr) -> list[str]:
 def text_of(node: exp.Expr) -> str:
     """An expression as it was written, or nearly so, for messages."""
     written = str(node.meta.get(TEXT, ""))
-    # A comment would swallow the rest of the line that messages put it on.
+    # A comment would swallow the rest of its line in a message.
     if written and "--" not in written and "/*" not in written:
         return written
-    # Spark spells things most like our users do.
+    # Of all dialects, Spark's spelling is nearest to what users write.
     return node.sql("spark", comments=False, normalize_functions=False)
 
 
@@ -47,7 +47,7 @@ def names_of(node: exp.Expr) -> list[Name] | None:
 
 
 def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
-    """What AND connects at the top, through parentheses."""
+    """The operands of AND at the top of a condition, with parentheses opened."""
     found = []
     for part in flattened(tree, exp.And):
         inner = part.unnest()

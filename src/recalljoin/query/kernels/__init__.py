@@ -1,8 +1,8 @@
 """What each function of the typed tree does to Arrow arrays.
 
-A kernel takes the call and its evaluated arguments, arrays or scalars with at least one array
-among them. It returns an array of the call's type, and says on which rows the value cannot be
-computed; the array is null there.
+A kernel takes the call and its evaluated arguments: arrays or scalars, at least one of which is an
+array. The kernel returns an array of the call's type, and tells on which rows the value cannot be
+computed; the array is null on these rows.
 """
 
 from __future__ import annotations

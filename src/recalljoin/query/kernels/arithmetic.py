@@ -62,7 +62,7 @@ def _arithmetic(
 ) -> Kernel:
     def kernel(call: Call, args: Sequence[Value]) -> Computed:
         if pt.is_decimal(call.type):
-            # Its type was chosen so that every result fits.
+            # The decimal type was chosen so that every result fits.
             return Computed(decimal(*args))
         if pt.is_floating(call.type):
             return finished(_floats(plain, args), call.type, args)
@@ -75,7 +75,7 @@ def _arithmetic(
 
 
 def _ticks(value: Value) -> Any:
-    """Integers; those of times and durations in their unit. The units agree already."""
+    """Values as integers; times and durations count in their unit, and the units agree."""
     if pt.is_temporal(value.type):
         value = value.cast(pa.int64()) if is_scalar(value) else value.view(pa.int64())
     numbers = numbers_of(value)
@@ -100,7 +100,7 @@ def _modulo(call: Call, args: Sequence[Value]) -> Computed:
         result = _floats(np.fmod, args)
     else:
         one, other = (_ticks(arg) for arg in args)
-        # Minus one as a divisor overflows in hardware; the remainder by it is that by one.
+        # Dividing by minus one overflows in hardware; the remainder by one is the same.
         result = np.fmod(one, np.where((other == 0) | (other == -1), np.int64(1), other))
     return finished(result, call.type, args, _is_zero(args[1], result))
 

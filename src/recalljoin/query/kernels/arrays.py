@@ -19,7 +19,7 @@ Value: TypeAlias = Any  # pa.Array | pa.Scalar
 
 
 class Computed(NamedTuple):
-    """Values, and the rows whose value cannot be computed; these are null among the values."""
+    """Values, and the rows whose value cannot be computed, where the values are null."""
 
     values: Value
     impossible: NDArray[np.bool_] | None = None
@@ -47,7 +47,7 @@ def as_array(value: Value, length: int) -> pa.Array:
 
 
 def numbers_of(value: Value) -> Any:
-    """The numbers as numpy sees them; anything at all where a value is null."""
+    """The numbers as a numpy array; the number for a null means nothing."""
     if is_scalar(value):
         return value.as_py() if value.is_valid else 0
     if value.null_count:
@@ -89,9 +89,9 @@ def finished(
     type_
         Type of the array.
     arguments
-        What it was computed from.
+        The arguments of the call.
     impossible
-        Rows whose value cannot be computed, as far as no argument is null there.
+        Rows whose value cannot be computed; a row with a null argument is null all the same.
     null
         Further rows that are null.
     """
@@ -109,5 +109,5 @@ def finished(
 
 
 def has_nan(value: Value) -> bool:
-    """Whether a floating-point value may be NaN; wrong only on the side of yes."""
+    """Whether a floating-point value may be NaN; True may be wrong, False never is."""
     return bool(np.isnan(numbers_of(value)).any())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def equal(one: Value, other: Value) -> Any:
-    """Whether two values of one type are equal; null if either is."""
+    """Whether two values of one type are equal; null if either value is null."""
     result = pc.equal(one, other)
     if _may_be_nan(one, other):
         result = pc.or_(result, pc.and_(pc.is_nan(one), pc.is_nan(other)))

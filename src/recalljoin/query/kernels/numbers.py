@@ -1,6 +1,6 @@
 """Mathematical functions, in double precision and by Java's conventions.
 
-A logarithm of what has none is null. A root of a negative number and the arc sine of 2 are NaN.
+A logarithm of zero or less is null. A root of a negative number and the arc sine of 2 are NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TWO_63: Final = 2.0**63
 _EXACT: Final = 2**52
-"""Below it doubles are told apart in steps of one."""
+"""Below this number, doubles can have a fraction."""
 
 
 def _function(function: Callable[..., Any], *, above: float | None = None) -> Kernel:
@@ -53,12 +53,12 @@ def _log(base: NDArray[np.float64], number: NDArray[np.float64]) -> Any:
 
 
 def _atan2(y: NDArray[np.float64], x: NDArray[np.float64]) -> Any:
-    # Without negative zeros, which would turn the angle by half a circle.
+    # Negative zeros are removed, as they would turn the angle by half a circle.
     return np.arctan2(y + 0.0, x + 0.0)
 
 
 def _whole(function: Callable[..., Any]) -> Kernel:
-    """To an integer; what 64 bits do not hold cannot be computed, and NaN neither."""
+    """A function that gives integers; NaN and results beyond 64 bits cannot be computed."""
 
     def kernel(call: Call, args: Sequence[Value]) -> Computed:
         numbers = function(numbers_of(args[0]))
@@ -69,12 +69,12 @@ def _whole(function: Callable[..., Any]) -> Kernel:
 
 
 def _round(call: Call, args: Sequence[Value]) -> Computed:
-    """Half away from zero, of the shortest decimal that reads as the number."""
+    """Round half away from zero, on the shortest decimal that reads as the number."""
     numbers, scale = numbers_of(args[0]), 10 ** args[1].as_py()
     size = np.abs(numbers)
     with np.errstate(all="ignore"):
         near = np.rint(size * scale)
-        # Doubles of few digits are ordered like their decimals, so that these compare exactly.
+        # Doubles of few digits are ordered like their decimals, so that comparing them is exact.
         near += size >= (10 * near + 5) / (10 * scale)
         near -= size < (10 * near - 5) / (10 * scale)
         result = np.copysign(near / scale, numbers)

@@ -39,14 +39,14 @@ def call_user_function(call: Call, args: Sequence[Value], length: int) -> Comput
         return Computed(_on_complete(user, arrays, length))
     dense = [array.filter(complete) for array in arrays]
     results = _on_complete(user, dense, pc.sum(complete).as_py() or 0)
-    # Each complete row takes the next result; a null index leaves null.
+    # Each row without a null argument takes the next result; a null index gives null.
     places = np.cumsum(complete.to_numpy(zero_copy_only=False)) - 1
     missing = ~complete.to_numpy(zero_copy_only=False)
     return Computed(results.take(pa.array(places, mask=missing)))
 
 
 def _complete_rows(arrays: Sequence[pa.Array]) -> pa.Array | None:
-    """Which rows have no null argument; None when all do not."""
+    """Which rows have no null argument; None when no row has a null argument."""
     complete = None
     for array in arrays:
         if array.null_count:
@@ -101,7 +101,7 @@ def _typed(user: UserFunction, result: Any) -> Any:
         if isinstance(result, list):
             return pa.array(result, user.returns)
         if is_number(result.type) and pt.is_floating(user.returns):
-            # The nearest floating-point number will do; anything else must fit exactly.
+            # Numbers may be rounded to floating point; any other conversion must be exact.
             doubles = to_double(result) if pt.is_decimal128(result.type) else result
             return doubles.cast(user.returns, safe=False)
         if not _is_kind_of(result.type, user.returns):

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _EXACT_INTEGERS: Final = 2**53
 _EXACT_POWERS: Final = 22
-"""Largest power of ten that is a floating-point number."""
+"""10 to this power is the largest power of ten that is exact as a double."""
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The same values without dictionary, extension or view: kernels know few of those."""
+    """The same values as a plain array: few kernels take dictionaries, extensions or views."""
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     if pt.is_dictionary(array.type):
@@ -36,12 +36,12 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def to_double(array: pa.Array) -> Any:
-    """Decimals as the nearest floating-point numbers; Arrow's own are off in the last digit."""
+    """Decimals as the nearest doubles; Arrow's conversion is off in the last digit."""
     if 0 <= array.type.scale <= _EXACT_POWERS:
         halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
         low, high = halves[array.offset : array.offset + len(array)].T
         if ((high == low >> 63) & (np.abs(low) < _EXACT_INTEGERS)).all():
-            # Both numbers are exact, so that one division rounds once.
+            # Dividend and divisor are exact, so that the division rounds once.
             return finished(low / 10.0**array.type.scale, pa.float64(), [array]).values
     return array.cast(pa.string()).cast(pa.float64())
 
@@ -54,7 +54,7 @@ def _cast(call: Call, args: Sequence[Value]) -> Computed:
         return Computed(to_double(array).cast(target))
     if pt.is_integer(array.type) and pt.is_decimal(target):
         array = array.cast(pa.decimal128(20, 0))
-    # An integer rounds to the nearest floating-point number, as it does everywhere.
+    # An integer rounds to the nearest floating-point number, as in all other kernels.
     options = pc.CastOptions(target, allow_float_truncate=True)
     try:
         return Computed(pc.cast(array, options=options))
@@ -63,7 +63,7 @@ def _cast(call: Call, args: Sequence[Value]) -> Computed:
 
 
 def _finer(array: pa.Array, target: pa.DataType) -> Computed:
-    """Times and durations in a finer unit, in which some do not fit."""
+    """Times and durations in a finer unit; values beyond 64 bits cannot be computed."""
     factor = NANOSECONDS_PER[array.type.unit] // NANOSECONDS_PER[target.unit]
     ticks = numbers_of(array.view(pa.int64()))
     outside = (ticks > (2**63 - 1) // factor) | (ticks < -(2**63 - 1) // factor)
