@@ -1,7 +1,7 @@
 """How a query is executed: which keys are indexed, and in which order windows are visited.
 
 The classes of equal attributes make the streams a hypergraph. For every stream a *join tree*
-rooted at it says how a trigger of that stream reaches all the others: each edge carries the
+rooted there says how a trigger of the stream reaches all other streams: each edge carries the
 classes its two ends share, a *key set*. When join trees exist for a query without residual, results
 can be counted as sums of products along the tree. Otherwise results are enumerated along the same
 edges, and the residual is checked on the way.

@@ -115,7 +115,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Program:
-    """One condition on ``streams``, all of it true."""
+    """One condition on ``streams`` that must be true for a result."""
 
     node: Node
     streams: frozenset[int]

@@ -38,9 +38,9 @@ class Quality:
     interval
         K is chosen anew every ``interval`` (L). A shorter interval follows changes faster.
     granularity
-        Buffer sizes are multiples of it (g), which is at least one unit of the query's time. None:
-        buffer sizes follow what the results need, to within 0.8 % or one unit of time; policies
-        that try sizes one by one then do it in steps of 10 ms.
+        K is a multiple of ``granularity`` (g), at least one unit of the query's time. None: K
+        follows what the results need, to within 0.8 % or one unit of time; policies that try one K
+        after another do so in steps of 10 ms.
     basic_window
         Length of the pieces that windows are modelled with (b). By default 10 ms, or the smallest
         window if that is shorter.
