@@ -224,7 +224,7 @@ def _time_of(stream: BoundStream, at: int) -> Column:
     return Column(at, stream.time, stream.schema.field(stream.time).type)
 
 
-def _surely_without_window(statement: Statement) -> list[str]:
+def _surely_without_window(statement: Bindable) -> list[str]:
     """Faults of streams without a window, where no mended condition could give them one."""
     condition = (statement.condition or "").lower()
     return [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.quality import settled as module
+from recalljoin.quality import settled_recall as module
 from recalljoin.quality.settled_recall import SettledRecall
 from tests.unit.quality.test_recall import Counts, seen
 
