@@ -1,9 +1,9 @@
 """When K is chosen anew, and what chooses it: the same for streaming queries and for recordings.
 
 A join advances in *steps*: a step is one tuple where tuples arrive one by one, and one tick where
-they do not. After each step the adaptation clock tells whether an adaptation interval has ended; if
-one has, the policy is shown the profile of the interval and chooses K, and the horizon is chosen
-with it.
+tuples arrive in ticks. After each step the adaptation clock tells whether an adaptation interval
+has ended. If an interval has ended, the policy is shown its profile and chooses K, and the horizon
+is chosen at the same time.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from recalljoin.quality.policy import State
 
 PolicyChoice = str | Callable[[PolicySettings], BufferSizePolicy]
-"""A policy's name, or what makes one."""
+"""A policy's name, or a factory that makes a policy."""
 
 DEFAULT_POLICY = "slack"
 
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """What makes the policy of a join, wherever one is needed."""
+    """Makes the policy of a join, wherever a new policy is needed."""
 
     settings: PolicySettings
     choice: PolicyChoice = DEFAULT_POLICY
     options: Mapping[str, Any] = field(default_factory=dict)
     learned: State | None = None
-    """What the policy of an earlier run had learnt, if this one is to begin with it."""
+    """What the policy of an earlier run had learnt, if the new policy is to begin with that."""
 
     def make(self) -> BufferSizePolicy:
-        """A policy that has seen nothing yet of this run."""
+        """A new policy, which has seen nothing of this run."""
         if not isinstance(self.choice, str):
             return self.choice(self.settings)
         policy = make_policy(self.choice, self.settings, **self.options)
@@ -56,7 +56,7 @@ class PolicyPlan:
         return policy
 
     def adaptation(self, horizon: HorizonPlan | None) -> Adaptation:
-        """What chooses K, and the horizon unless somebody else does (None); both begin anew."""
+        """A new adaptation of K; it chooses the horizon too, unless ``horizon`` is None."""
         return Adaptation(
             self.make(), self.settings.interval, None if horizon is None else horizon.make()
         )
@@ -86,7 +86,7 @@ def plan_policy(
     Raises
     ------
     InvalidSetting
-        When they contradict each other, or there is no such policy.
+        When these parameters contradict each other, or no policy has that name.
     """
     if (recall is None) == (k is None):
         given = "neither is" if k is None else "both are"
@@ -107,7 +107,7 @@ class AdaptationClock:
 
     The clock is the local time of the fastest stream. Intervals are counted from the timestamp of
     the first tuple; where tuples arrive in ticks, from the smallest timestamp of the first tick. A
-    step by which the clock has reached the end of an interval, or of several at once, adapts once.
+    step in which the clock reaches the end of one or several intervals adapts K once.
 
     Parameters
     ----------
@@ -128,24 +128,24 @@ class AdaptationClock:
     def __init__(self, interval: int) -> None:
         self._interval = interval
         self.next: int | None = None
-        """When the interval ends; None before the first tuple."""
+        """Time at which the current interval ends; None before the first tuple."""
 
     def points(self, latest: Int64s, *, earliest: int) -> Int64s:
-        """After how many of the next steps K is adapted, for each time it is.
+        """Where K is adapted among the next steps: for each adaptation, the number of steps before.
 
         Parameters
         ----------
         latest
             The clock after each step; :data:`~recalljoin.engine.times.NEVER` before any tuple.
         earliest
-            Smallest timestamp in the first of these steps that has tuples. It counts once, where
-            the clock has not begun.
+            Smallest timestamp in the first step that has tuples. It is used only if the clock has
+            not begun.
         """
         if self.next is None:
             if not len(latest) or latest[-1] == NEVER:
                 return np.empty(0, dtype=np.int64)
             self.next = earliest + self._interval
-        # How many ends the clock has reached after each step; it may still be at NEVER.
+        # How many ends of intervals the clock has reached after each step; the clock may be NEVER.
         n_ends = (np.maximum(latest, self.next - self._interval) - self.next) // self._interval + 1
         known = np.concatenate(([0], np.maximum.accumulate(n_ends)))
         self.next += int(known[-1]) * self._interval
@@ -155,16 +155,16 @@ class AdaptationClock:
 class Adaptation:
     """Feeds policy and horizon with what steps have shown, one adaptation interval at a time.
 
-    The same steps give the same K, so after a restart it is enough to show them once more.
+    The same steps give the same K, so after a restart it is enough to replay the steps.
 
     Parameters
     ----------
     policy
-        What chooses K.
+        Chooses K.
     interval
         Length of an adaptation interval, in the query's unit.
     horizon
-        What says how long tuples are remembered; None where somebody else does.
+        Chooses how long tuples are remembered; None if that is chosen elsewhere.
     """
 
     def __init__(self, policy: BufferSizePolicy, interval: int, horizon: Horizon | None) -> None:
@@ -174,7 +174,7 @@ class Adaptation:
         self._since: Profile | None = None
         self._n_delivered = 0
         self.seconds = 0.0
-        """How long the policy took to choose, last time."""
+        """Seconds that the policy took for its last choice."""
 
     @property
     def k(self) -> int:
@@ -183,30 +183,30 @@ class Adaptation:
 
     @property
     def phase(self) -> str | None:
-        """Whether K rests on little, on what is usual, or follows a change; None if not known."""
+        """Whether K rests on few results, on what is usual, or follows a change; None: unknown."""
         return getattr(self.policy, "phase", None)
 
     @property
     def retention(self) -> int | None:
-        """How long tuples are remembered from the next step on; None where somebody else says."""
+        """How long tuples are remembered from the next step on; None if chosen elsewhere."""
         return None if self._horizon is None else self._horizon.retention
 
     @property
     def is_limited(self) -> bool:
-        """Whether the limit of bytes makes that shorter than delays ask for."""
+        """Whether the limit of bytes makes the horizon shorter than delays ask for."""
         return self._horizon is not None and self._horizon.is_limited
 
     def take(
         self, profile: Profile, kept: Kept, *, latest: int, earliest: int, n_delivered: int
     ) -> None:
-        """Take in one step, and adapt if an interval has ended with it.
+        """Take in one step, and adapt if an interval has ended in this step.
 
         Parameters
         ----------
         profile
             What the step has shown.
         kept
-            What is in windows and horizon after it.
+            What is in windows and horizon after the step.
         latest, earliest
             The clock after the step, and the smallest timestamp in the step.
         n_delivered
@@ -217,12 +217,12 @@ class Adaptation:
             self.adapt(kept)
 
     def observe(self, profile: Profile, n_delivered: int) -> None:
-        """Take in steps within one interval; the caller asks the clock when it ends."""
+        """Take in steps of one interval; the caller asks the clock when the interval ends."""
         self._since = profile if self._since is None else self._since + profile
         self._n_delivered += n_delivered
 
     def adapt(self, kept: Kept) -> Profile:
-        """End the interval: choose K and horizon by its profile, and return that."""
+        """End the interval: choose K and horizon by its profile, and return the profile."""
         profile = self._since
         assert profile is not None, "an interval has at least one step"
         self.policy.observe(profile)
@@ -235,7 +235,7 @@ class Adaptation:
         return profile
 
     def snapshot(self) -> State:
-        """Everything that is remembered, the interval not yet ended included."""
+        """Everything that is remembered, including the interval that has not ended yet."""
         return {
             "policy": {"name": self.policy.name, "state": self.policy.snapshot()},
             "horizon": None if self._horizon is None else self._horizon.snapshot(),
@@ -245,7 +245,7 @@ class Adaptation:
         }
 
     def restore(self, state: State) -> None:
-        """Go on from a snapshot; another policy than was written begins anew."""
+        """Go on from a snapshot; if another policy had written it, this policy begins anew."""
         if state["policy"]["name"] == self.policy.name:
             self.policy.restore(state["policy"]["state"])
         if self._horizon is not None and state["horizon"] is not None:

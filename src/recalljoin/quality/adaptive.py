@@ -1,8 +1,8 @@
 """One operator instance under a policy, on recorded arrivals.
 
-The recording is cut at the adaptation points. What lies between two of them goes through the
-pipeline at once, with the K in force; then recall is measured, the policy looks at the profile of
-the interval and chooses the next K.
+The recording is cut at the adaptation points. The tuples between two adaptation points go through
+the pipeline at once, with the K in force. Then recall is measured, and the policy looks at the
+profile of the interval and chooses the next K.
 
     boundaries      |         |         |            the clock, max iT, reaches start + n L
     arrivals   . . . . . . . . . . . . . . . . .
@@ -74,22 +74,24 @@ def run_adaptive(
     settings
         Target, period and interval, as the policy has them.
     arrival, tick
-        Tuples come one by one, or in ticks of that length on the arrival column.
+        Whether tuples arrive one by one or in ticks, and the length of a tick on the arrival
+        column.
     truth
-        True results, if they are known. Otherwise they are those produced and those counted as
-        lost by the end of the run: the same, unless tuples came beyond the retention horizon.
+        True results, if they are known. By default, the results produced and the results counted
+        as lost by the end of the run; that is the same unless tuples came beyond the retention
+        horizon.
     clock
-        When each tuple arrived, for latencies; by default the largest timestamp so far is.
+        When each tuple arrived, for latencies; by default the largest timestamp so far.
     slack
         Keep the histogram of required slack even if the policy does not ask for it. Without it
         a run is faster, and latencies count from the trigger's arrival instead of the last
         member's.
     retention
         How long tuples are remembered after they have left their window, to count what is lost
-        with tuples that come even later. By default it follows the delays
+        with tuples that come even later. By default this length follows the delays
         (:class:`~recalljoin.quality.horizon.Horizon`).
     horizon_memory
-        Bytes of tuples remembered so, where that follows the delays.
+        Limit of bytes for remembered tuples, where ``retention`` follows the delays.
     """
     engine = EngineSettings(arrival=arrival, rows=False, slack=slack or policy.uses_slack)
     cell = Cell(Pipeline(query, engine), Measures.of(settings))
@@ -139,7 +141,7 @@ class _Log:
 
     @property
     def counted(self) -> Timeline:
-        """All results known of: produced and lost."""
+        """All results that are known: produced and lost."""
         return Timeline.of(
             np.concatenate(self.produced_ts + self.lost_ts),
             np.concatenate(self.produced_n + self.lost_n),
@@ -147,7 +149,7 @@ class _Log:
 
 
 class _Told:
-    """What the join tells of its recall at adaptation points."""
+    """What the join itself reports of its recall at adaptation points."""
 
     def __init__(self, settings: PolicySettings) -> None:
         self._meter = RecallMeter(
@@ -183,7 +185,7 @@ def run_replay(
     policy, settings, truth
         As in :func:`run_adaptive`.
     horizon
-        How long tuples are remembered; by default that follows the delays.
+        How long tuples are remembered; by default this length follows the delays.
     """
     log = _Log()
     latency = LatencyMeter()

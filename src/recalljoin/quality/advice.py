@@ -3,7 +3,7 @@
 Two ways to wait are compared. recalljoin holds tuples back for K, and a late tuple still joins what
 comes after it: a result is produced iff K is larger than the slack it requires. A plain join of
 Spark drops every row that is not newer than the watermark, which trails the slowest stream by
-the delay given to ``withWatermark``: a result is there iff none of its members was dropped.
+the delay given to ``withWatermark``: a result is produced iff none of its members was dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
-"""The watermark delay is found for each of these, besides the recall asked for."""
+"""The recalls whose watermark delay is found, besides the recall asked for."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RecallCurve:
     recall: tuple[float, ...]
 
     def needed(self, recall: float) -> float | None:
-        """The smallest of these delays that reaches ``recall``; None if none does."""
+        """The smallest delay on the curve that reaches ``recall``; None if no delay does."""
         for delay, reached in zip(self.delay_ms, self.recall, strict=True):
             if reached >= recall:
                 return delay
@@ -63,11 +63,11 @@ class Advice:
     recall: float
     """The recall asked for."""
     k_ms: float
-    """Slack with which recalljoin reaches it over the whole sample."""
+    """K with which recalljoin reaches that recall over the whole sample."""
     watermark_ms: float
-    """Delay to give to ``withWatermark`` of every stream of a plain Spark join, to reach it."""
+    """``withWatermark`` delay of every stream with which a plain Spark join reaches that recall."""
     largest_delay_ms: float
-    """Delay of the latest tuple; waiting for it would be waiting for everything."""
+    """Delay of the latest tuple; with a K as long as this, every tuple would be waited for."""
     n_tuples: int
     n_results: int
     """True results of the sample."""
@@ -75,7 +75,7 @@ class Advice:
     """Recall of recalljoin against K."""
     watermark: RecallCurve
     """Recall of a plain Spark join against the watermark delay, if every row came in a
-    micro-batch of its own. Longer batches lose less, as the watermark moves between them only."""
+    micro-batch of its own. Longer batches lose less: the watermark only moves between batches."""
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""
@@ -171,7 +171,7 @@ class _Sample:
         )
 
     def _count(self, kept: NDArray[np.bool_] | None = None, *, slack: bool = False) -> Int64s:
-        """All results of the tuples kept, if asked for by required slack."""
+        """All results of the tuples kept; with ``slack``, counted by required slack."""
         pipeline = Pipeline(self.query, EngineSettings(rows=False, lost=False, slack=slack))
         arrivals = self.arrivals if kept is None else _only(self.arrivals, kept)
         drain(pipeline.push(arrivals, k=MAX_TIME))
@@ -179,7 +179,7 @@ class _Sample:
         return step.slack[0] if slack else np.array([step.n_join.sum()])
 
     def _watermark_curve(self, recall: float, total: int) -> RecallCurve:
-        """Recall of some delays of ENOUGH; for some recalls, the smallest that reaches it."""
+        """Recall of some delays of ENOUGH, among them the smallest that reaches each target."""
         found: dict[int, float] = {}
 
         def recall_of(place: int) -> float:

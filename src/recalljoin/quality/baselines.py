@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Baseline:
-    """What policies share that expect nothing and remember only their K."""
+    """Common part of the policies that expect no recall and remember only their K."""
 
     name: str
     uses_slack = False
@@ -66,7 +66,7 @@ class FixedSlack(_Baseline):
     settings
         Not used.
     k
-        That K, in the query's unit.
+        The K, in the query's unit.
     """
 
     name = "fixed"
@@ -82,7 +82,7 @@ class MaxSlack(_Baseline):
     """Max-K-slack: K is the largest delay any tuple of any stream has had (paper, Sec. VI).
 
     K rises at once, when the tuple with the larger delay arrives. Where tuples cannot be followed
-    one by one it rises at the end of the interval.
+    one by one, K rises at the end of the interval.
     """
 
     name = "max"
@@ -91,8 +91,8 @@ class MaxSlack(_Baseline):
         super().__init__()
 
     def arrive(self, delay: Int64s) -> Int64s:
-        """K in force when each of these tuples arrives."""
-        # A delay between the ends of time is larger than any slack can be.
+        """K in force when each tuple arrives, given the delays of the tuples."""
+        # The delay between the earliest and the latest time there is exceeds the largest K allowed.
         k = np.maximum.accumulate(np.clip(delay, self.k, MAX_TIME))
         if len(k):
             self.k = int(k[-1])
@@ -105,10 +105,10 @@ class MaxSlack(_Baseline):
 
 @register("percentile")
 class PercentileSlack(_Baseline):
-    """K from a percentile of the delays, that of the worst stream: what many use today.
+    """K from a percentile of the delays of the worst stream: what many use today.
 
-    It says how many tuples come in time, not how many results are produced. So K is corrected by
-    the recall that is measured (:mod:`recalljoin.quality.feedback`).
+    A percentile says how many tuples come in time, not how many results are produced. So K is
+    corrected by the recall that is measured (:mod:`recalljoin.quality.feedback`).
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class PercentileSlack(_Baseline):
             self.recent.append(profile.delays)
 
     def adapt(self) -> int:
-        """Choose the smallest K in steps of g that enough tuples of every stream arrive within."""
+        """Choose the smallest multiple of g within which enough tuples of every stream arrive."""
         if not self.recent:
             return self.k
         total = np.zeros((len(self.recent[0]), max(part.shape[1] for part in self.recent)))

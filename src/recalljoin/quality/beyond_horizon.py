@@ -1,9 +1,10 @@
 """What tuples beyond the retention horizon may have cost.
 
-Such a tuple came when its partners had been forgotten, so nobody can say which results it would
-have completed. Two things can be said. An *estimate*: if being late has nothing to do with the
-key, the results without any such member are as large a share of all as the tuples without them
-are, stream by stream. And a *bound*: every result it completes has all its members near it.
+A tuple beyond the horizon came when its partners had been forgotten, so nobody can say which
+results the tuple would have completed. Two things can be said. An *estimate*: if being late has
+nothing to do with the key, the share of results that are known is the product, over the streams,
+of the share of tuples that were not beyond the horizon. And a *bound*: every result that the tuple
+completes has all its members near the tuple's own time.
 
     member of stream j     [ts - W_j ........ ts ........ ts + W_i]
                                               |
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
     from recalljoin.quality.tally import Tally
 
 _MOST_PERIODS = 4096
-"""Periods of event time of which tuples are counted."""
+"""How many periods of event time have their tuples counted."""
 _BLOCKS = 32
-"""Tuples that arrived within this part of a period are put together."""
+"""Tuples are counted by arrival in this many blocks per period."""
 
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """A tally, to be counted over any stretch of buckets."""
+    """Running sums of a tally, from which any stretch of buckets can be counted."""
 
     keys: Int64s
     until: Float64s
-    """``until[i]``: how many the first ``i`` keys have."""
+    """``until[i]``: sum of the counts of the first ``i`` keys."""
 
     @classmethod
     def of(cls, tally: Tally, weights: Float64s | None = None) -> Running:
-        """From a tally; with ``weights`` in place of its counts."""
+        """From a tally, with its counts replaced by ``weights`` if given."""
         until = np.zeros(len(tally.keys) + 1)
         np.cumsum(tally.counts if weights is None else weights, out=until[1:])
         return cls(tally.keys, until)
@@ -64,8 +65,8 @@ def most_completed(
 ) -> list[Float64s]:
     """For each stream and bucket, the results its tuples beyond the horizon complete at most.
 
-    A result with a tuple of stream i at ts has its members of stream j in [ts - W_j, ts + W_i], so
-    there are no more than the tuples received there give combinations.
+    A result with a tuple of stream i at ts has its members of stream j in [ts - W_j, ts + W_i]. So
+    there are at most as many results as combinations of the tuples received in these ranges.
 
     Parameters
     ----------
@@ -91,17 +92,17 @@ def most_completed(
 
 
 class BeyondShares:
-    """For each stream the share of tuples that come beyond the horizon, going by the latest.
+    """For each stream the share of tuples that come beyond the horizon, going by recent tuples.
 
-    The share among tuples that arrived lately is what is to be expected of those to come; but when
-    old tuples come in a burst, as from files that are read once more, nearly all that arrive are
-    beyond it. Counted by their own time they are no more than there are others of that time. So
-    the largest share of any period of event time is the most that is expected.
+    The share among tuples that arrived lately is expected of future tuples as well. But when old
+    tuples come in a burst, as from files that are read once more, nearly all arriving tuples are
+    beyond the horizon. Compared with all tuples of the same event time they are few. So the
+    expected share is at most the largest share that any period of event time has.
 
     Parameters
     ----------
     period
-        Tuples that arrived within two of them count as late ones do.
+        Length of a period; tuples of the last two periods count as recent.
     m
         Number of streams.
     """
@@ -109,7 +110,7 @@ class BeyondShares:
     def __init__(self, period: int, m: int) -> None:
         self.period, self.m = period, m
         self._lately: deque[tuple[int, Int64s, Float64s]] = deque()
-        # By number of the period: for each stream tuples received, and those beyond.
+        # By number of the period: for each stream, tuples received, and tuples beyond the horizon.
         self._by_time: dict[int, Int64s] = {}
 
     def observe(self, profile: Profile) -> None:
@@ -137,11 +138,11 @@ class BeyondShares:
 
     @property
     def shares(self) -> Float64s:
-        """For each stream, the share to be expected of tuples to come."""
+        """For each stream, the share of future tuples expected to come beyond the horizon."""
         if not any(unknown.any() for _, _, unknown in self._lately):
             return np.zeros(self.m)
         latest = self._lately[-1][0]
-        # When tuples begin to come so late, the last period tells it sooner than the last two.
+        # When tuples begin to come beyond the horizon, the last period shows it sooner than two.
         shares = np.maximum(self._since(latest - self.period), self._since(NEVER))
         received, beyond = np.array(list(self._by_time.values())).transpose(1, 2, 0)
         at_most: Float64s = (beyond / np.maximum(received, 1)).max(axis=1)

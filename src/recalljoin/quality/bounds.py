@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def bounded(policy: BufferSizePolicy, settings: PolicySettings) -> BufferSizePolicy:
-    """The same policy with K between ``min_wait`` and ``max_wait``, where one of them is set."""
+    """The policy with K kept between ``min_wait`` and ``max_wait``, if either is set."""
     if settings.min_wait == 0 and settings.max_wait is None:
         return policy
     # A policy that follows single tuples has one more method.
@@ -31,9 +31,9 @@ class Bounded:
     Parameters
     ----------
     policy
-        Who chooses.
+        The policy that chooses K.
     min_wait, max_wait
-        Smallest and largest K; no largest one if None.
+        Smallest and largest K; a ``max_wait`` of None sets no limit.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Bounded:
 
     @property
     def wanted_k(self) -> int:
-        """K the policy would use if it were free to."""
+        """K that the policy inside would use without bounds."""
         return self.policy.k
 
     @property
@@ -94,9 +94,9 @@ class Bounded:
 
 
 class BoundedByArrival(Bounded):
-    """The same for a policy that does not wait for the end of an interval."""
+    """:class:`Bounded` for a policy that does not wait for the end of an interval."""
 
     def arrive(self, delay: Int64s) -> Int64s:
-        """K in force when each of these tuples arrives."""
+        """K in force when each tuple arrives, given the delays of the tuples."""
         k = cast("ArrivalPolicy", self.policy).arrive(delay)
         return np.clip(k, self.min_wait, self.max_wait)

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class Owned:
-    """For every tuple a cell still knows, by its row number, whether it counts here.
+    """For every tuple a cell still knows, by its row number, whether this cell counts it.
 
     Most tuples need no flag: whether they count follows from their stream and the cell's place in
-    the grid. Only while some keys are hot do tuples come with one.
+    the grid. Tuples come with a flag only while some keys are hot.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Owned:
         self._end = [0] * m
 
     def append(self, s: int, n: int, flags: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Take in the flags of a stream's next ``n`` tuples, and return them as they count."""
+        """Take in the flags of a stream's next ``n`` tuples, and return which tuples count."""
         told = np.full(n, self.by_stream[s]) if flags is None else flags
         known = self._flags[s]
         if known is not None:
@@ -65,7 +65,7 @@ class Owned:
         return told
 
     def at(self, stream: NDArray[np.int8], row: Int64s) -> NDArray[np.bool_]:
-        """Whether tuples count here."""
+        """Which tuples, given by stream and row number, this cell counts."""
         counts: NDArray[np.bool_] = self.by_stream[stream]
         for s, flags in enumerate(self._flags):
             if flags is not None:
@@ -79,12 +79,12 @@ class Owned:
         return bool(self.by_stream.all()) and all(flags is None for flags in self._flags)
 
     def n_flags(self, s: int) -> int:
-        """Tuples of a stream with a flag."""
+        """How many tuples of a stream have a flag."""
         flags = self._flags[s]
         return 0 if flags is None else len(flags)
 
     def forget_before(self, s: int, row: int) -> None:
-        """Tuples of a stream with smaller numbers will not be asked for again."""
+        """Forget a stream's tuples with row numbers below ``row``; nobody will ask for them."""
         flags = self._flags[s]
         if flags is None:
             return
@@ -125,24 +125,24 @@ class Outcome:
     step: Step
     arrived: Arrived
     owned: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None
-    """Which of the tuples that arrived, and of those in the step, are counted here; None for all.
+    """Which of the tuples that arrived, and of the tuples in the step, this cell counts; None: all.
     """
     earliest: int
-    """Smallest timestamp of the tuples that arrived; FOREVER if there are none."""
+    """Smallest timestamp of the tuples that arrived; FOREVER if no tuple arrived."""
     before: Int64s
-    """Local times of the streams before."""
+    """Local times of the streams before the tuples arrived."""
     measures: Measures
     whole: bool
     one_by_one: bool
 
     @property
     def counted(self) -> NDArray[np.bool_]:
-        """Which tuples of the step are counted here."""
+        """Which tuples of the step this cell counts."""
         return np.ones(len(self.step.ts), dtype=np.bool_) if self.owned is None else self.owned[1]
 
     @cached_property
     def profile(self) -> Profile:
-        """What there is to learn from it."""
+        """The profile of what happened."""
         profile = profile_of(
             self.step,
             self.arrived,
@@ -154,7 +154,7 @@ class Outcome:
             whole=self.whole,
             tick_span=self.step.tick_span,
         )
-        # The tuples of a tick have no order among themselves, and cells count them apart.
+        # The tuples of a tick have no order among themselves, and each cell counts its own.
         return profile if self.one_by_one else replace(profile, arrived=None)
 
 
@@ -164,13 +164,13 @@ class Cell:
     Parameters
     ----------
     pipeline
-        The engine's part of it; new, or rebuilt from a state.
+        The engine's part of the cell; new, or rebuilt from a state.
     measures
         How its profiles count.
     owned
-        Which of its tuples are counted here; all by default.
+        Which of its tuples this cell counts; all by default.
     whole
-        Whether it is the only cell, so that its cross-join sizes are those of the query.
+        Whether this is the only cell; then its cross-join sizes are the query's cross-join sizes.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Cell:
 
     @property
     def n_buffered(self) -> int:
-        """Tuples that wait, of those that are counted here."""
+        """How many of the tuples that this cell counts are waiting."""
         return int(self._owned.at(*self.pipeline.waiting()).sum())
 
     def push(self, arrivals: Arrivals, k: Int64s) -> Generator[pa.RecordBatch, None, Outcome]:
@@ -213,9 +213,9 @@ class Cell:
         idle: NDArray[np.bool_] | None = None,
         flags: Flags = (),
     ) -> Generator[pa.RecordBatch, None, Outcome]:
-        """Let whole ticks arrive; the parameters are those of the pipeline.
+        """Let whole ticks arrive; the other parameters go to the pipeline unchanged.
 
-        ``flags`` say which tuples are the copy that counts, where they say so themselves.
+        ``flags`` say which tuples are the copy that counts, for streams whose tuples carry a flag.
         """
         before = self.pipeline.local_times
         arrived, _ = follow_ticks(arrivals.stream, arrivals.ts, tick, marks=marks, before=before)
@@ -262,7 +262,7 @@ class Cell:
         return taken
 
     def _forget_flags(self) -> None:
-        """Let go of flags nobody can ask for, at a cost in proportion to what came since."""
+        """Drop flags that nobody can ask for; the cost is in proportion to the flags dropped."""
         in_use = self.pipeline.n_kept + self.pipeline.n_buffered
         for s in range(self.pipeline.m):
             if self._owned.n_flags(s) > 2 * in_use + 4096:
@@ -277,12 +277,12 @@ class Share:
     tick: Int64s
     """Tick of each tuple."""
     places: Int64s
-    """Where each tuple stands among all, in order of arrival."""
+    """Position of each tuple in the whole recording, in order of arrival."""
     rows: tuple[Int64s, ...]
-    """For each stream, the numbers that its tuples have among all of the stream."""
+    """For each stream, the row numbers that its tuples here have among all tuples of the stream."""
     flags: tuple[NDArray[np.bool_] | None, ...]
-    """For each stream, which of its tuples are the copy that counts; None where that follows from
-    the cell's place."""
+    """For each stream, which of its tuples are the copy that counts; None where the cell's place
+    tells."""
 
     @classmethod
     def whole(cls, arrivals: Arrivals, tick: Int64s) -> Share:
@@ -291,9 +291,9 @@ class Share:
         return cls(arrivals, tick, np.arange(len(arrivals)), rows, (None,) * len(rows))
 
     def between(self, begin: int, end: int) -> tuple[Arrivals, Int64s, Flags]:
-        """Tuples of the ticks from ``begin`` to before ``end``: with their ticks from 0, and flags.
+        """Tuples of the ticks ``begin`` to before ``end``, their ticks counted from 0, and flags.
 
-        As :meth:`Cell.push_ticks` takes them.
+        The three are arguments of :meth:`Cell.push_ticks`.
         """
         first, last = (int(place) for place in np.searchsorted(self.tick, [begin, end]))
         part = self.arrivals.slice(first, last)
@@ -306,6 +306,6 @@ class Share:
         return part, self.tick[first:last] - begin, flags
 
     def n_between(self, begin: int, end: int) -> int:
-        """How many tuples these ticks have."""
+        """How many tuples the ticks from ``begin`` to before ``end`` have."""
         first, last = np.searchsorted(self.tick, [begin, end])
         return int(last - first)

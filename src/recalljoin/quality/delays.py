@@ -1,4 +1,4 @@
-"""What delays alone say about K, before there are results to go by, and how much is too much."""
+"""What delays alone say about K: enough before there are results to go by, and the most needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from recalljoin.quality.profile import Profile
 
 ENOUGH_ARRIVALS = 100
-"""Tuples it takes to say how late tuples are."""
+"""Fewest tuples from which it can be said how late tuples are."""
 SHORTEST_PART = 1 / 16
-"""A delay that could be seen for a shorter part of the time counts as if it was this long."""
+"""Smallest part of the time for which a delay is taken to have been visible."""
 
 
 class LatestDelays:
@@ -26,8 +26,8 @@ class LatestDelays:
     Parameters
     ----------
     horizon
-        How long a tuple counts, by the largest timestamp of any stream. Where hardly any arrive,
-        the latest ones count however old they are.
+        How long a tuple counts, by the largest timestamp of any stream. Where hardly any tuples
+        arrive, the newest tuples count however old they are.
     """
 
     def __init__(self, horizon: int) -> None:
@@ -35,7 +35,7 @@ class LatestDelays:
         self._stretches: deque[tuple[int, int, int]] = deque()
         self._first: int | None = None
         self.span = 0
-        """Event time over which delays were seen: a larger one could not be."""
+        """Event time over which delays were seen: a larger delay could not have been seen."""
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -72,19 +72,19 @@ class WaitByDelays:
     """The K with which all members of enough results are in time.
 
     A result is surely produced if each of its members arrives within K. If the delays of its
-    members are independent, the share of such results is the product over the streams of the
-    tuples that arrive within K. Results with a late member are produced as well if that member is
-    not the last to be waited for, so this K is a careful one. It is known as soon as tuples have
-    arrived, when results say little yet.
+    members are independent, the share of results with all members in time is the product, over the
+    streams, of the share of tuples that arrive within K. Results with a late member are produced as
+    well if that member is not the last to be waited for, so this K is rather too large. It is known
+    as soon as tuples have arrived, when results say little yet.
 
     At first, long delays cannot have been seen. A delay of a minute takes a minute to be seen at
-    all, and counts for more the shorter the time in which it could be. A K is trusted when delays
-    were looked at for twice as long.
+    all, so the shorter the time in which a delay could be seen, the more it counts. A K is trusted
+    when delays were looked at for twice as long as K.
 
     Parameters
     ----------
     recall
-        Γ. Half of what may be missing is left out, as not every period is like the average.
+        Γ, the recall wanted. Only half the loss it allows is used: periods differ from the average.
     """
 
     def __init__(self, recall: float) -> None:
@@ -93,9 +93,9 @@ class WaitByDelays:
         self._granularity = 1
         self._first: int | None = None
         self.clock_span = 0
-        """Event time over which delays were seen: none can be larger than that yet."""
+        """Event time over which delays were seen: no delay can be larger than that yet."""
         self.k: int | None = None
-        """The smallest such K, in steps of the profiles' granularity; None before tuples came."""
+        """The smallest K that is enough, in steps of the profiles' granularity; None at first."""
 
     @property
     def is_short(self) -> bool:
@@ -121,7 +121,7 @@ class WaitByDelays:
     def _smallest(self, delays: Float64s) -> int | None:
         if (delays.sum(axis=1) < ENOUGH_ARRIVALS).any():
             return None
-        # Of the time delays were seen in, the part in which one of this length could be.
+        # For each delay, the part of the time in which a delay of this length could be seen.
         could_be = 1 - np.arange(delays.shape[1]) * self._granularity / max(1, self.clock_span)
         until = (delays / np.maximum(could_be, SHORTEST_PART)).cumsum(axis=1)
         in_time = (until / until[:, -1:]).prod(axis=0)

@@ -1,14 +1,15 @@
-"""What is measured beats what is modelled: K is corrected by the recall that came of it.
+"""What is measured beats what is modelled: K is corrected by the recall that it gave.
 
-A policy says what K was enough so far. Should the recall measured tell otherwise, because the
-future is not like the past or because something is missing in the policy's picture, K is larger
-than the policy says, by two factors:
+A policy says what K was enough so far. If the measured recall is lower than expected, because the
+future is not like the past or because the policy does not see everything, K is made larger than
+the policy says, by two factors:
 
-* the *margin* follows how often the target was missed. It grows with every miss, shrinks with every
-  hit, and settles where as many periods miss as may. It is never more than half as much again.
-* the *push* is for a target that is missed for good. After half a period below it, and while the
-  newest results are below it as well, K grows by half again and again, until the recall is back or
-  K is as large as the largest delay.
+* the *margin* follows how often the target was missed. It grows with every period that misses the
+  target and shrinks with every other one. So it settles where as many periods miss the target as
+  are allowed to. It adds at most half of K.
+* the *push* is for a target that stays missed. After half a period below the target, and while the
+  newest results are below the target as well, K grows by half, again and again, until the recall
+  is back or K is as large as the largest delay.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from recalljoin.quality.profile import Profile
 
 SLOTS = 60
-"""Parts of a period that results are counted in."""
+"""Slots, parts of a period, in which results are counted."""
 NEWEST = SLOTS // 6
-"""Parts that the newest results lie in."""
+"""Slots whose results count as the newest."""
 MARGIN, GROWTH = 1.5, 0.04
 """Largest margin, and by how much of itself it grows in a 60th of a period that ends in a miss."""
 MAY_MISS, MAY_MISS_MOST, MOST = 0.05, 0.1, 0.995
-"""Share of the periods that may miss the target; and above which recall it is the larger one."""
+"""Share of the periods that may miss the target, and the recall above which it is the larger."""
 PUSH = 1.5
 """Factor of one push."""
 PUSH_AFTER = SLOTS // 2
-"""Below the target for so many parts of a period, K is pushed."""
+"""K is pushed when recall was below the target for this many slots."""
 PUSH_EVERY = NEWEST // 2
-"""Parts of a period between two pushes: results must show what the last one has done."""
+"""Slots between two pushes: results must first show what the last push has changed."""
 LEAST = 0.002
 """A push begins from this part of the largest delay at least, so that K does not stay near 0."""
 
@@ -67,7 +68,7 @@ class Feedback:
         self._pushed = NEVER
 
     def observe(self, profile: Profile, *, tells_delays: bool) -> None:
-        """Take in an interval; whether it tells anything about delays decides if these count."""
+        """Take in an interval; its delays count only if ``tells_delays``."""
         if tells_delays:
             self.latest_delays.observe(profile)
         if not FOREVER > profile.join_time > NEVER:
@@ -77,8 +78,8 @@ class Feedback:
             self._first = self._newest = newest
         self._advance(newest)
         for row, tally in enumerate((profile.produced, profile.lost)):
-            # What lies before all slots is counted in the oldest, what is not over yet in the
-            # newest: recall would seem better without it, or worse.
+            # Results from before all slots are counted in the oldest slot, results of a slot that
+            # is not over yet in the newest: without them recall would seem better, or worse.
             slots = tally.keys * profile.bucket // self.width
             oldest = max(self._first, self._newest - self._counts.shape[1] + 1)
             places = np.clip(slots, oldest, self._newest) % self._counts.shape[1]
@@ -93,7 +94,7 @@ class Feedback:
             self._newest = slot
 
     def measured(self, n_slots: int) -> float | None:
-        """Recall over the newest slots, as far as losses have come to light; None of no result."""
+        """Recall over the newest slots, by the losses found so far; None without any result."""
         if self._first is None:
             return None
         n_slots = min(n_slots, self._newest - self._first + 1)
@@ -102,7 +103,7 @@ class Feedback:
         return float(produced / (produced + lost)) if produced + lost else None
 
     def _judge(self) -> None:
-        """Look at the newest period, once it is a whole one."""
+        """Judge the recall of the newest period, once a whole period has been seen."""
         assert self._first is not None
         n_new = self._newest - max(self._judged, self._first + SLOTS - 2)
         if n_new <= 0:
@@ -132,7 +133,7 @@ class Feedback:
             self._pushed = self._newest
 
     def corrected(self, k: int) -> int:
-        """The K of a policy, larger if it has not been enough, and never above all delays."""
+        """A policy's K, made larger if K was not enough, but no larger than the largest delay."""
         largest = self.latest_delays.largest
         wanted = k * self.margin
         if self.push > 1:

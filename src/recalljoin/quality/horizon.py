@@ -1,9 +1,9 @@
 """How long tuples are remembered behind their windows, so that losses can be counted.
 
-A late tuple tells what was lost with it only while its partners are known. Remembering a tuple
-takes little, but not nothing; so the horizon follows the delays. It covers nearly all tuples that
-come, far more than the recall asked for needs, and ends where their memory would take more
-than the limit.
+What was lost with a late tuple can be counted only while its partners are remembered. Remembering
+a tuple takes little memory, but not none; so the horizon follows the delays. The horizon covers
+nearly all tuples that come, far more than the recall asked for needs, and is cut where the
+remembered tuples would take more memory than the limit.
 
     tuples by how far they come behind the base time
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 MEMORY = 10
 """Periods over which delays are remembered."""
 LEFT_OUT = 20
-"""Tuples beyond the horizon may be this many times fewer than the results that may be missing."""
+"""How many times smaller the share of tuples beyond the horizon must be than 1 - recall."""
 HEADROOM = 1.25
-"""The horizon is this many times as long as the delays it covers."""
+"""The horizon is this many times as long as the delays that it covers."""
 DEFAULT_LIMIT = n_bytes("256 MB", name="horizon_memory")
 """Bytes of tuples remembered behind their windows, over all cells."""
 _FALL = 0.5
-"""The horizon becomes shorter only when this part of it would do, so that it changes seldom."""
+"""The horizon is shortened only when this part of it would be enough, so that it changes seldom."""
 
 
 class Kept(NamedTuple):
@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class HorizonPlan:
-    """What makes the horizon of a join, wherever one is needed.
+    """Makes the horizon of a join, wherever a new horizon is needed.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class HorizonPlan:
     fixed
         How long tuples are remembered, whatever their delays; None to follow the delays.
     limit
-        Bytes of tuples remembered behind their windows; less shortens the horizon.
+        Most bytes of tuples remembered behind their windows; a lower limit shortens the horizon.
     """
 
     settings: PolicySettings
@@ -80,7 +80,7 @@ class Horizon:
     Parameters
     ----------
     plan
-        What it goes by.
+        Recall, period, windows and limits that decide.
     """
 
     def __init__(self, plan: HorizonPlan) -> None:
@@ -91,19 +91,19 @@ class Horizon:
         self.retention = self._shortest if plan.fixed is None else plan.fixed
         """How long tuples are remembered after they have left their windows."""
         self.is_limited = False
-        """Whether the limit of bytes makes that shorter than delays ask for."""
-        # Of about a period each: when it began, tuples by how far behind they came, tuples
-        # delivered over all cells.
+        """Whether the limit of bytes makes the horizon shorter than delays ask for."""
+        # Stretches of about a period: when each began, its tuples by how far behind they came, and
+        # the tuples delivered over all cells.
         self._blocks: deque[tuple[int, Int64s, int]] = deque()
         self._latest = NEVER
 
     def observe(self, profile: Profile, kept: Kept, *, n_delivered: int) -> None:
-        """Take in what a stretch of time has shown, and choose.
+        """Take in what a stretch of time has shown, and choose the horizon.
 
         Parameters
         ----------
         profile
-            Of the stretch.
+            The profile of the stretch.
         kept
             What is in memory now.
         n_delivered
@@ -140,18 +140,18 @@ class Horizon:
         self.retention = min(self.retention, affordable)
 
     def _covering(self) -> int:
-        """The delay that all but the share left out of the tuples of every stream keep to."""
+        """The delay that no tuples exceed but the share that may be left out of each stream."""
         behind = self._blocks[0][1]
         for _, more, _ in list(self._blocks)[1:]:
             behind = _added(behind, more)
         until = np.cumsum(behind, axis=1)
         total = until[:, -1:]
-        # The smallest bin up to which enough tuples came, of the stream that needs the largest.
+        # The smallest bin up to which enough tuples came, for the stream that needs the largest.
         enough = until >= np.ceil((1 - self._share) * total)
         return int(ENOUGH[np.argmax(enough, axis=1).max()])
 
     def _affordable(self, kept: Kept) -> int:
-        """The longest horizon whose tuples keep to the limit, as far as that can be told."""
+        """The longest horizon whose tuples are expected to fit into the limit of bytes."""
         n_delivered = sum(n for _, _, n in self._blocks)
         span = self._latest - self._blocks[0][0]
         if not kept.n_tuples or not n_delivered or span < self._plan.settings.period // 10:
@@ -174,7 +174,7 @@ class Horizon:
         }
 
     def restore(self, state: State) -> None:
-        """Go on from a snapshot; a retention that is fixed now stays so."""
+        """Go on from a snapshot; a retention fixed by the plan is not overwritten."""
         if self._plan.fixed is not None:
             return
         self.retention, self.is_limited = state["retention"], state["limited"]
@@ -189,7 +189,7 @@ class Horizon:
 
 
 def rounded_up(length: int) -> int:
-    """The next of lengths that lie an eighth to a sixteenth apart.
+    """The next larger length on a scale whose steps are an eighth to a sixteenth of the length.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def rounded_up(length: int) -> int:
 
 
 def rounded_down(length: int) -> int:
-    """The last of these lengths.
+    """The next smaller length on the scale of :func:`rounded_up`.
 
     Examples
     --------

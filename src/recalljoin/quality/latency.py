@@ -1,9 +1,9 @@
 """How long results were waited for: from the arrival of the last member to the release.
 
-The buffers hold a result back until its trigger leaves them. When results are counted and not
-enumerated, it is known of each trigger when it came and when it left, but not which results had a
-member that came even later. That is read off the histogram of required slack: by definition a
-result whose last member came with slack s waited s less than the slack in force.
+The buffers hold a result back until its trigger (the member that completes it in order of time)
+leaves them. When results are counted and not enumerated, it is known when each trigger came and
+left, but not which results had a member that came even later than the trigger. The histogram of
+required slack tells how many: by definition, a result that required slack s waited K - s.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class LatencyMeter:
         if n_early + n_rest == 0:
             self._add(waited, n.astype(np.float64))
             return
-        # All members came before the slowest stream had reached the result: only triggers that
-        # did so themselves can have such results.
+        # Results that required no slack: all members came before the slowest stream had reached
+        # the result's time. Only triggers that came that early themselves can have such results.
         if n_early:
             self._add(waited[early], n[early] * (n_early / n[early].sum()))
         if n_rest:
@@ -77,7 +77,7 @@ class LatencyMeter:
         self._weights.append(weights)
 
     def latency(self) -> Latency | None:
-        """Mean and percentiles over all results; None before there was one."""
+        """Mean and percentiles over all results; None before the first result."""
         if not self._values:
             return None
         values, weights = np.concatenate(self._values), np.concatenate(self._weights)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 SLICE = 1 << 16
-"""Arrivals pushed at once."""
+"""Number of arrivals pushed at once."""
 MOST_TICKS: Final = 1 << 26
-"""Ticks of a recording, with and without tuples, over which K can be adapted."""
+"""Most ticks of a recording, with or without tuples, over which K can be adapted."""
 
 
 @dataclass(frozen=True)
 class _Input:
-    """Recorded arrivals and how they are joined; may be run again and again.
+    """Recorded arrivals and how to join them; the join may be run again and again.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class _Input:
     arrivals
         The whole input.
     k
-        The fixed wait in the query's unit; None to choose it for the query's recall.
+        The fixed wait in the query's unit; None to choose the wait for the query's recall.
     tick
         Length of a tick in the query's unit; None where tuples arrive one by one.
     retention
@@ -125,15 +125,15 @@ class _Input:
         if isinstance(slack, int):
             ks = np.full(len(numbers), slack)
         else:
-            # A tick without tuples matters where K has changed, as more may be released then. A
-            # long silence is skipped otherwise, as nothing can happen in it.
+            # A tick without tuples matters where K has changed, as more tuples may be released
+            # then. A long silence with the same K is skipped, as nothing can happen in it.
             numbers = np.union1d(numbers, np.flatnonzero(np.diff(slack)) + 1)
             ks = slack[numbers]
         step_of = np.searchsorted(numbers, self.ticks)
         ends = np.searchsorted(step_of, np.arange(len(numbers)), side="right")
         first = begin = 0
         while first < len(numbers):
-            # Whole ticks only.
+            # A push holds whole ticks only.
             last = max(first + 1, int(np.searchsorted(ends, begin + SLICE, side="right")))
             end = int(ends[last - 1])
             yield pipeline.push_ticks(
@@ -166,8 +166,8 @@ class _Counts:
 class Replayed:
     """A join of recorded streams and what came of it; made by :func:`recalljoin.replay`.
 
-    The join is run when something is first asked of it. :meth:`table` keeps all results; iterating
-    yields them as Arrow batches while they are produced, and keeps none.
+    The join is run when a result or a count is first asked for. :meth:`table` keeps all results;
+    iterating yields the results as Arrow batches while they are produced, and keeps none.
     """
 
     def __init__(self, recorded: _Input) -> None:
@@ -187,7 +187,7 @@ class Replayed:
 
     @property
     def adaptation(self) -> RunRecord | None:
-        """How the wait was chosen for a recall, K over time and more; None where it was fixed."""
+        """How the wait was chosen for a recall: K over time and more; None for a fixed wait."""
         return self._recorded.adaptation
 
     @property
@@ -207,23 +207,23 @@ class Replayed:
 
     @property
     def beyond(self) -> int:
-        """Late tuples too old to count what was lost with them."""
+        """Late tuples that came too late to count the results lost with them."""
         return self._counted.beyond
 
     @property
     def uncomputable(self) -> int:
         """How often a condition could not be computed (an overflow, a division by zero).
 
-        The tuples that it was checked on do not match.
+        The tuples that the condition was checked on count as not matching.
         """
         return self._counted.uncomputable
 
     @property
     def recall(self) -> float:
-        """Results produced as a share of the true ones; 1 when there are none.
+        """Results produced as a share of the true results; 1 when there are no true results.
 
-        With tuples :attr:`beyond` the horizon, which only a ``retention`` of your own can cause, it
-        is no more than that: what was lost with them is not in it.
+        Tuples can come :attr:`beyond` the horizon only with a ``retention`` of your own. Then the
+        true recall may be lower: results lost with these tuples are not counted.
         """
         true = self.produced + self.lost
         return self.produced / true if true else 1.0
@@ -235,7 +235,7 @@ class Replayed:
         return pa.schema([(self.query.count_name, pa.int64())]) if output is None else output.schema
 
     def table(self) -> pa.Table:
-        """All results; of a query that only counts, the number in one row."""
+        """All results; for a query that only counts, one row with their number."""
         if self._table is None:
             if self.query.counts_only:
                 self._table = pa.table([[self.produced]], schema=self.schema)
@@ -296,8 +296,8 @@ def replay(
     period
         Recall is aimed at over this long; by default what the query says, else one minute.
     k
-        A fixed wait in place of a recall. Larger waits longer and loses fewer results. Where
-        neither is given nor said in the query, nothing waits.
+        A fixed wait in place of a recall. A larger ``k`` waits longer and loses fewer results.
+        Without ``k`` and without a recall, here or in the query, tuples do not wait.
     time
         Column with the event time, for all streams; by default what the query says (``ts``).
     arrival
@@ -311,16 +311,16 @@ def replay(
         How long tuples are remembered after they have left their window, to count what is lost;
         by default as long as the latest tuple needs, so that every lost result is counted.
     max_ahead
-        A time further ahead of its stream than this is refused, unless the stream goes on from
-        there or the row arrived no earlier. ``"auto"``: one hour, or ten times the longest of
-        windows and period. None takes every time.
+        A row whose time is further ahead of its stream than this is refused, unless the stream
+        goes on from that time or the row arrived no earlier than that time. ``"auto"``: one hour,
+        or ten times the longest of windows and period. None takes every time.
     time_unit
         What integer columns of time and arrival count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
 
     Raises
     ------
     InvalidQuery
-        With every fault of the query and its target.
+        When the query or its target is at fault; the message names every fault.
     InvalidSetting
         When settings contradict each other, or do not fit the inputs.
 
@@ -369,13 +369,13 @@ def replay(
     fixed = units(0 if k is None and bound.quality is None else k, "k")
     recorded = _Input(bound, arrivals, fixed, units(tick, "tick"), units(retention, "retention"))
     if tick is not None:
-        # Refused now rather than when the results are asked for.
+        # Impossible settings are refused now rather than when the results are asked for.
         _ = recorded.ticks
     return Replayed(recorded)
 
 
 def _with_target(query: Query, recall: float | None, period: DurationLike | None) -> Query:
-    """The query with what is given beside it."""
+    """The query, with recall and period replaced where they are given."""
     if recall is None and period is None:
         return query
     if recall is None and query.quality is None:
@@ -387,6 +387,6 @@ def _with_target(query: Query, recall: float | None, period: DurationLike | None
 
 
 def _latest(arrivals: Arrivals) -> int:
-    """How far the tuple that comes latest is behind the newest of all streams."""
+    """How far the latest tuple is behind the newest tuple of all streams when it arrives."""
     behind = np.maximum.accumulate(arrivals.ts) - arrivals.ts
     return min(int(behind.max(initial=0)), MAX_TIME)

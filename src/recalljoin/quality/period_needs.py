@@ -1,8 +1,8 @@
 """The K that each stretch of time would have needed.
 
 With the required slack of all results known, the recall of a stretch is a function of K alone, and
-the smallest K that reaches the target is one number. Looked at after every slot, these numbers say
-how any K would have done in all the stretches there were.
+the smallest K that reaches the target is one number, the *need* of the stretch. A stretch ends with
+every slot; the needs of all stretches together say how often any K would have reached the target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.slack_by_time import SlackByTime
 
 OPEN = 120
-"""Stretches that ended this many slots ago are looked at for the last time: two periods, in which
+"""A stretch is looked at for the last time this many slots after its end: two periods, in which
 nearly all losses have come to light."""
 
 
@@ -28,7 +28,7 @@ class Needs:
     Parameters
     ----------
     recall
-        Γ.
+        Γ, the recall wanted.
     length
         Length of a stretch, in slots.
     memory
@@ -39,17 +39,17 @@ class Needs:
         self.recall, self.length = recall, length
         self.settled: deque[int] = deque(maxlen=memory)
         self.open: Int64s = np.empty(0, dtype=np.int64)
-        """Of the newest stretches, looked at again each time; -1 where there was no result."""
+        """Needs of the newest stretches, computed again each time; -1 where there was no result."""
         self._since: int | None = None
         self._settled_until: int | None = None
         self._open_from = 0
 
     def update(self, slack: SlackByTime) -> None:
-        """Look again at stretches that may have changed, and at new ones."""
+        """Compute the needs of stretches that may have changed, and of new stretches."""
         if slack.first is None:
             return
         first = slack.first if self._since is None else max(slack.first, self._since)
-        # A stretch lies within what is kept, or it cannot be looked at.
+        # A stretch can be looked at only if all its slots are kept.
         begin = max(first, slack.oldest) + self.length - 1
         if self._settled_until is not None:
             begin = max(begin, self._settled_until + 1)
@@ -80,7 +80,7 @@ class Needs:
         return len(self.settled) + int((self.open >= 0).sum())
 
     def latest(self, n: int) -> Int64s:
-        """Needs of the newest ``n`` stretches, without those that had no result."""
+        """Needs of the newest ``n`` stretches, without stretches that had no result."""
         needs = self.open[len(self.open) - min(n, len(self.open)) :]
         return needs[needs >= 0]
 
@@ -90,7 +90,7 @@ class Needs:
         return needs if len(needs) == n and (needs >= 0).all() else None
 
     def forget_before(self, slot: int) -> None:
-        """Leave out stretches that begin before ``slot``."""
+        """Forget the needs of stretches that begin before ``slot``."""
         self._since = slot
         self.settled.clear()
         self.open = np.empty(0, dtype=np.int64)
@@ -115,7 +115,7 @@ class Needs:
 
 
 def enough_for(needs: Int64s, share: float) -> int:
-    """The smallest K that is enough for a share of these needs; there must be one.
+    """The smallest K that is enough for a share of the needs; there must be at least one need.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The seam between the join and whoever chooses K.
+"""The seam between the join and the policy that chooses K.
 
-A policy is fed one profile for each adaptation interval and says what K to use in the next. It is
-chosen by name; modules that hold policies register them.
+A policy is fed one profile for each adaptation interval and says what K to use in the next
+interval. Users choose a policy by its name; modules that hold policies register them by name.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from recalljoin.quality.settings import PolicySettings
 
 State = dict[str, Any]
-"""What a policy remembers, as JSON knows it."""
+"""What a policy remembers, as values that JSON can hold."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What recall to expect of which K."""
+    """The recall to expect of each K."""
 
     k: Int64s
     recall: Float64s
@@ -37,25 +37,25 @@ class Forecast:
 class BufferSizePolicy(Protocol):
     """Chooses K, the slack of all streams.
 
-    For every adaptation interval :meth:`observe` is called once, then :meth:`adapt`; what happens
-    in an interval is known to no policy before its end.
+    For every adaptation interval :meth:`observe` is called once, then :meth:`adapt`. No policy
+    knows what happens in an interval before the interval has ended.
     """
 
     name: str
-    """What the policy is registered as."""
+    """The name under which the policy is registered."""
     uses_slack: bool
-    """Whether the engine must keep the histogram of required slack for it."""
+    """Whether the engine must keep the histogram of required slack for the policy."""
 
     @property
     def k(self) -> int:
-        """K in force: before the first adaptation where to start, then what it chose last."""
+        """K in force: the initial K before the first adaptation, then the K chosen last."""
 
     @property
     def estimated_recall(self) -> float | None:
-        """Recall the policy expects of ``k``; None if it has no idea."""
+        """Recall the policy expects of ``k``; None if it expects nothing."""
 
     def observe(self, profile: Profile) -> None:
-        """Take in what the interval that has just ended was like."""
+        """Take in the profile of the interval that has just ended."""
 
     def adapt(self) -> int:
         """Choose K for the next interval."""
@@ -75,7 +75,7 @@ class ArrivalPolicy(BufferSizePolicy, Protocol):
     """A policy that does not wait for the end of an interval."""
 
     def arrive(self, delay: Int64s) -> Int64s:
-        """K in force when each of these tuples arrives, the tuple itself already known."""
+        """K in force when each tuple arrives, given the delays up to and including its own."""
 
 
 Factory = Callable[..., BufferSizePolicy]
@@ -87,7 +87,7 @@ _REGISTERED: dict[str, Factory] = {}
 def register(name: str) -> Callable[[_F], _F]:
     """Make a policy known by name.
 
-    The factory takes :class:`PolicySettings` first; its keyword-only arguments are the options
+    The factory takes :class:`PolicySettings` first; its keyword-only arguments are the options that
     users may set.
     """
 
@@ -100,7 +100,7 @@ def register(name: str) -> Callable[[_F], _F]:
 
 
 def policy_names() -> tuple[str, ...]:
-    """All policies that can be asked for."""
+    """Names of all policies."""
     return tuple(sorted(_REGISTERED))
 
 
@@ -114,12 +114,12 @@ def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSi
     settings
         Target, period, interval and so on. K is kept between ``min_wait`` and ``max_wait``.
     options
-        What only this policy has, such as the ``k`` of ``fixed``.
+        Options that only this policy has, such as the ``k`` of ``fixed``.
 
     Raises
     ------
     InvalidSetting
-        When there is no such policy or option, or an option is out of range.
+        When no policy has this name, or an option is unknown or out of range.
     """
     if name not in _REGISTERED:
         message = f"`policy` must be one of {', '.join(policy_names())}, got {name!r}"
@@ -154,7 +154,7 @@ def _options_of(factory: Factory) -> dict[str, bool]:
 
 
 def check_options(faults: Mapping[str, bool]) -> None:
-    """Raise for the rules that are broken; keys are the messages, values whether they are."""
+    """Raise if a rule is broken; keys are messages, values say whether the rule is broken."""
     broken = [message for message, is_broken in faults.items() if is_broken]
     if broken:
         raise InvalidSetting("; ".join(broken))

@@ -1,7 +1,7 @@
-"""What one stretch of time has shown about streams, disorder and results: a value that adds up.
+"""What one stretch of time has shown about streams, disorder and results: values that can be added.
 
 A policy learns of the join through profiles only. One profile describes an adaptation interval, or
-a micro-batch of one cell; the sum of two describes both stretches, or both cells.
+a micro-batch of one cell; the sum of two profiles describes both stretches, or both cells.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 MAX_COARSE = 1 << 20
-"""Largest coarse delay; whatever is later than that counts as this late."""
+"""Largest coarse delay; larger delays are counted as this one."""
 
 
 @inlined
 def coarse(delay: int, g: int) -> int:
     """One delay in steps of the granularity."""
-    # Most have none, and a division takes as long as all the rest.
+    # Most tuples have no delay, and a division would take as long as everything else.
     return 0 if delay == 0 else min(-(-delay // g), MAX_COARSE)
 
 
@@ -54,32 +54,32 @@ def coarse_delay(delay: Int64s, granularity: int) -> Int64s:
 class Profile:
     """What was seen in one stretch.
 
-    Tuples are counted once, however many cells hold a copy: by the cell that owns them. Results
-    are found in one cell each.
+    A tuple is counted once, however many cells hold a copy: by the cell that owns it. Each result
+    is found in one cell only.
 
-    Two profiles add up when they have the same number of streams, granularity and bucket. Counts
-    are added, clocks and maxima go by the larger one. So maxima of a tuple that is copied to
-    several cells are those of its largest part.
+    Two profiles can be added when they have the same number of streams, granularity and bucket.
+    Counts are added; of clocks and maxima the larger one is taken. So where a tuple is copied to
+    several cells, the maximum is about its copy with the most results, not about all its copies.
     """
 
     granularity: int
     """g: width of a step of coarse delay."""
     bucket: int
-    """Width of the buckets results are counted in by their time; 1 is exact."""
+    """Width of the buckets in which results are counted by their time; 1 is exact."""
     delays: Int64s
     """``[stream, coarse delay]``: tuples that arrived."""
     arrived: Arrived | None
-    """The tuples one by one, in order of arrival. Known within one instance and one stretch only,
-    so it is gone from sums and from what was written down."""
+    """The tuples one by one, in order of arrival. The order is known within one cell and one
+    stretch only, so sums of profiles and profiles read from JSON have None here."""
     largest_delay: int
     k_sync_sum: Float64s
     """For each stream, measurements of K_sync added up."""
     n_k_sync: Int64s
-    """How many measurements these were."""
+    """For each stream, the number of measurements of K_sync."""
     begins: Int64s
-    """Local time of each stream before the stretch, or its first one; FOREVER if none is known."""
+    """Local time of each stream before the stretch, or its first time; FOREVER if unknown."""
     ends: Int64s
-    """Local time of each stream after the stretch; NEVER if none is known."""
+    """Local time of each stream after the stretch; NEVER if unknown."""
     in_order: Int64s
     """``[stream, coarse delay]``: tuples the join received in order."""
     late: Int64s
@@ -87,7 +87,8 @@ class Profile:
     n_join: Int64s
     """By coarse delay of the trigger, results produced (the part of M⋈ that is counted)."""
     n_cross: Float64s | None
-    """The same for the cross join (M×); None when no cell sees all tuples."""
+    """By coarse delay of the trigger, results of the cross join (M×); None when no cell sees all
+    tuples."""
     largest_join: int
     """Most results one in-order tuple has produced."""
     largest_cross: float
@@ -97,18 +98,20 @@ class Profile:
     received: tuple[Tally, ...]
     """For each stream the tuples the join received, by their time."""
     beyond: tuple[Tally, ...]
-    """For each stream those of them beyond the retention horizon, whose losses are unknown."""
+    """For each stream the tuples received beyond the retention horizon, whose losses are unknown,
+    by their time."""
     unknown: Float64s
     """For each stream the tuples beyond the horizon, each counted by the share of its results that
-    can be neither produced nor counted as lost. That is all of it, unless the horizon is shorter
-    than the window."""
+    can be neither produced nor counted as lost. The share is 1 unless the horizon is shorter than
+    the window."""
     behind: Int64s
     """``[stream, bin]``: tuples received, by the bin of base time at arrival less timestamp
-    (:mod:`~recalljoin.engine.slack_bins`). Unlike delays, it has bins for delays of any length."""
+    (:mod:`~recalljoin.engine.slack_bins`). Unlike coarse delays, bins reach as far as time does."""
     beyond_slack: Int64s
-    """``[stream, bin]``: the same of the tuples beyond the retention horizon."""
+    """``[stream, bin]``: tuples beyond the retention horizon, by the same bins."""
     slack: Int64s
-    """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
+    """``[0 for produced or 1 for lost, bin]``: results by required slack
+    (:mod:`recalljoin.engine.slack_bins`)."""
     join_time: int
     base_time: int
     counted_since: int
@@ -117,7 +120,7 @@ class Profile:
     """Largest advance of the base time within one tick; 0 where tuples arrive one by one. How late
     a tuple is can be seen between ticks only."""
     n_uncomputable: int = 0
-    """How often a condition could not be computed; what it was checked on does not match."""
+    """How often a condition could not be computed; the tuples count as not matching."""
 
     @classmethod
     def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = -1
-"""K_sync of a tuple that came before every stream had begun."""
+"""K_sync of a tuple that came before all streams had begun."""
 
 
 class Arrived(NamedTuple):
@@ -34,11 +34,12 @@ class Arrived(NamedTuple):
 
     stream: NDArray[np.int8]
     delay: Int64s
-    """Local time of its stream, minus its timestamp; never negative."""
+    """Local time of the tuple's stream, minus the tuple's timestamp; never negative."""
     k_sync: Int64s
-    """Lead of its stream over the slowest one after it arrived, or :data:`UNKNOWN`."""
+    """Lead of the tuple's stream over the slowest stream after the tuple arrived, or
+    :data:`UNKNOWN`."""
     local: Int64s
-    """Local time of its stream after it arrived."""
+    """Local time of the tuple's stream after the tuple arrived."""
 
     def take(self, chosen: slice | NDArray[np.bool_]) -> Arrived:
         """Some of the tuples."""
@@ -53,9 +54,9 @@ class ClockTable(NamedTuple):
     local: Int64s
     """``[stream, i]``: local times."""
     base: Int64s
-    """Local time of the slowest stream; NEVER until all have begun."""
+    """Local time of the slowest stream; NEVER until all streams have begun."""
     latest: Int64s
-    """Local time of the fastest stream, which adaptation goes by."""
+    """Local time of the fastest stream, the clock of adaptation."""
 
 
 def no_clocks(m: int) -> Int64s:
@@ -66,7 +67,7 @@ def no_clocks(m: int) -> Int64s:
 def follow_tuples(
     stream: NDArray[np.int8], ts: Int64s, *, before: Int64s
 ) -> tuple[Arrived, ClockTable]:
-    """Annotate tuples that arrive one by one, on streams that had come to ``before``.
+    """Annotate tuples that arrive one by one; ``before`` has the local times of their streams.
 
     Examples
     --------
@@ -86,19 +87,19 @@ def follow_tuples(
 def follow_ticks(
     stream: NDArray[np.int8], ts: Int64s, tick: Int64s, *, marks: Int64s, before: Int64s
 ) -> tuple[Arrived, ClockTable]:
-    """Annotate tuples that arrive in ticks; clocks are those after each tick.
+    """Annotate tuples that arrive in ticks; return the clocks after each tick as well.
 
-    A tuple's delay refers to the local time after the tick before, its K_sync to the times after
-    its own: only between ticks is it known how far the streams are apart.
+    A tuple's delay refers to the local time after the previous tick, its K_sync to the local times
+    after its own tick: how far the streams are apart is known only between ticks.
 
     Parameters
     ----------
     stream, ts, tick
         The tuples, with ticks from 0 on.
     marks
-        ``[tick, stream]``: largest timestamp of each tick, NEVER where none came.
+        ``[tick, stream]``: largest timestamp of each tick, NEVER where no tuple came.
     before
-        Local times after the tick before the first of these.
+        Local times before the first tick.
     """
     clocks = _clocks(marks.T, before)
     n_ticks = clocks.local.shape[1]
@@ -146,16 +147,16 @@ def profile_of(
     granularity
         g, as in the step's slack histogram if it has one.
     before
-        Local times of all streams before the step; its length tells the number of streams.
+        Local times of all streams before the step, one for each stream.
     windows
         Window sizes of the streams.
     bucket
         Width of the buckets results are counted in by time.
     owned
-        What is counted here and not in another cell, by stream; or one by one, of the tuples that
-        arrived and of those in the step. All by default.
+        Which tuples this cell counts, and no other cell: one flag for each stream, or one for each
+        tuple that arrived and one for each tuple in the step. All by default.
     whole
-        Whether the instance holds all tuples, so that its cross-join sizes are those of the query.
+        Whether the instance holds all tuples; then its cross-join sizes are the query's.
     tick_span
         Largest advance of the base time within one tick.
     """
@@ -213,19 +214,20 @@ _ALL = np.empty(0, dtype=np.bool_)
 
 
 def _by_time(step: Step, chosen: NDArray[np.bool_], m: int, bucket: int) -> tuple[Tally, ...]:
-    """Some tuples of a step for each stream, by their time."""
+    """The chosen tuples of a step, for each stream, by their time."""
     if not chosen.any():
         return (Tally.empty(),) * m
     return tuple(Tally.of(step.ts[chosen & (step.stream == s)], bucket=bucket) for s in range(m))
 
 
 def _unknown(step: Step, beyond: NDArray[np.bool_], windows: Int64s) -> Float64s:
-    """For each stream its tuples beyond the horizon, by the share of their results not known of.
+    """For each stream its tuples beyond the horizon, counted by the unknown share of their results.
 
-    A late tuple that is still in its window is met by the tuples that come after it. So the results
-    not known of are those from before the join time. How many these are of all follows from the
-    windows: a result with the tuple has its time there or up to a window later, and is triggered
-    by the tuple itself, with a whole window of each other stream, or by one of another stream.
+    A late tuple that is still in its window is met by the tuples that come after it. So only the
+    results with times before the join time are unknown. Their share of all results follows from the
+    windows: a result with the tuple has the tuple's time or a time up to a window later, and is
+    triggered by the tuple itself, which meets a whole window of each other stream, or by a tuple of
+    another stream.
     """
     unknown = np.zeros(len(windows))
     (places,) = np.nonzero(beyond)
@@ -246,7 +248,7 @@ def _chosen(arrived: Arrived, owned: NDArray[np.bool_]) -> Arrived:
 def _count_arrived(
     stream: NDArray[np.int8], delay: Int64s, k_sync: Int64s, g: int, m: int
 ) -> tuple[Int64s, Float64s, Int64s]:
-    """Tuples by coarse delay, measurements of K_sync added up, and how many these are."""
+    """Tuples by coarse delay, the sum of the K_sync measurements, and their number."""
     largest = 0
     for i in range(len(delay)):
         largest = max(largest, delay[i])
@@ -270,7 +272,7 @@ def _count_behind(  # noqa: PLR0917 - a kernel takes its columns one by one
     counted: NDArray[np.bool_],
     m: int,
 ) -> tuple[Int64s, Int64s]:
-    """Tuples by how far they came behind the base time, all of them and those beyond."""
+    """Tuples by how far they came behind the base time: all, and those beyond the horizon."""
     largest = np.zeros(2, dtype=np.int64)
     for i in range(len(ts)):
         if len(counted) == 0 or counted[i]:
@@ -300,7 +302,7 @@ def _count_received(  # noqa: PLR0917 - a kernel takes its columns one by one
     g: int,
     m: int,
 ) -> tuple[Int64s, Int64s, Int64s, Float64s]:
-    """By coarse delay: tuples in order and late ones, and what those in order produced."""
+    """By coarse delay: tuples in order, late tuples, and the results of tuples in order."""
     # Histograms end with the largest delay that is in them.
     largest = np.zeros(3, dtype=np.int64)
     for i in range(len(delay)):

@@ -1,9 +1,9 @@
 """Recall as measured: produced results over true ones, by the time of the results.
 
-While the join runs, the true results are those produced, those counted as lost, those of which
-nobody knows because a tuple came beyond the retention horizon, and those whose last member is
-still to come. The last two can only be estimated. Afterwards, or in an evaluation, the true
-results may be known from a run that waited for everything.
+While the join runs, a true result is of one of four kinds: produced; counted as lost; unknown,
+because a tuple came beyond the retention horizon; or still without its last member. The last two
+kinds can only be estimated. Afterwards, or in an evaluation, the true results may be known from a
+run that waited for everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MEMORY = 3
-"""Periods after which what is known of the slack of results counts for half."""
+"""Periods after which a result's required slack counts for half."""
 
 
 def ratio(produced: float, true: float) -> float | None:
@@ -53,15 +53,15 @@ class Measurement:
     Attributes
     ----------
     until
-        The period ends here, and includes it.
+        Last time of the period.
     produced, lost
         Results of the period that were counted.
     unknown
-        Results that tuples beyond the retention horizon have completed at most, and that are in
-        no count; infinite where nothing can be said.
+        Upper bound of the results that tuples beyond the retention horizon have completed and that
+        were not counted; infinite where no bound is known.
     recall
-        An estimate of what the recall of the period is going to be. None where there is no
-        result to go by.
+        An estimate of what the recall of the period is going to be. None where there was no
+        result.
     """
 
     until: int
@@ -74,7 +74,7 @@ class Measurement:
     def at_most(self) -> float | None:
         """Produced over produced and lost: the recall, if tuples beyond the horizon cost nothing.
 
-        Like :attr:`at_least` it is about the tuples that have arrived; those to come may
+        Like :attr:`at_least` it is about the tuples that have arrived; tuples still to come may
         lower it.
         """
         if self.unknown == np.inf:
@@ -85,7 +85,7 @@ class Measurement:
     def at_least(self) -> float | None:
         """The recall, if tuples beyond the horizon cost as much as they can; 0 if not known.
 
-        It is never above the estimate, which goes by tuples that are still to come as well.
+        It is never above the estimate :attr:`recall`, which also allows for tuples still to come.
         """
         if self.unknown == np.inf:
             return 0.0
@@ -96,9 +96,9 @@ class Measurement:
 class RecallMeter:
     """Measures recall over the last period while the join runs.
 
-    Results near the join time are provisional: members may still come late, and then more will be
-    counted as lost. The estimate takes that into account: it goes by how many results of their
-    age have come to light, and by how many tuples come beyond the retention horizon.
+    Counts near the join time are provisional: members may still come late, and then more results
+    will be counted as lost. The estimate allows for that: it goes by the share of results that have
+    come to light at each age, and by how many tuples come beyond the retention horizon.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ class RecallMeter:
     windows
         Window sizes of the streams.
     bucket
-        Width of the buckets counted in by time, a multiple of the profiles' own. Periods are cut at
-        whole buckets.
+        Width of the buckets of result time, a multiple of the profiles' bucket. Periods are cut
+        at whole buckets.
     known_since
-        Tuples from before this time may have been received before the meter was there.
+        Tuples with times before this one may have been received before the meter began.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class RecallMeter:
         self._m = m = len(self.windows)
         # The bound looks at tuples up to two windows before the period.
         self._n = (period + 2 * max(self.windows)) // bucket + 4
-        # Rings by bucket number: produced, lost, received and beyond of each stream; and the losses
-        # found since the base time last moved.
+        # Rings by bucket number: results produced and lost, tuples received and beyond the horizon
+        # for each stream; and the losses found since the base time last moved.
         self._counts = np.zeros((3 + 2 * m, self._n), dtype=np.int64)
         self._newest = NEVER
         self._shown = Shown(MEMORY * period)
@@ -173,8 +173,8 @@ class RecallMeter:
         produced, lost = self._counts[:2, slots % self._n]
         # The youngest result of a slot; the period ends within its last one.
         youngest = np.minimum((slots + 1) * self.bucket - 1, until)
-        # While a stream is silent the base time stands still, and with it the age of results. What
-        # is found then is what was not known at that age.
+        # While a stream is silent the base time stands still, and so does the age of results.
+        # Losses found meanwhile are results that were not known at that age.
         known = produced + lost - self._counts[-1, slots % self._n]
         true = (known / self._shown.share(self.base_time - youngest)).sum()
         recall = ratio(float(produced.sum()), max(float(true), float((produced + lost).sum())))
@@ -185,7 +185,7 @@ class RecallMeter:
         )
 
     def _unknown(self, begin: int, end: int) -> float:
-        """Results that tuples beyond the horizon have completed at most, after bucket ``begin``."""
+        """Upper bound of the results completed beyond the horizon, after bucket ``begin``."""
         reach = 2 * max(self.windows) // self.bucket + 2
         if (begin - reach) * self.bucket < self._known_since:
             return np.inf
@@ -210,14 +210,14 @@ def _tally(keys: Int64s, counts: Int64s) -> Tally:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Results by their time, to be counted over any stretch of it.
+    """Results by their time, to be counted over any stretch of time.
 
     Parameters
     ----------
     ts
         Times in order, repeats allowed.
     until
-        ``until[i]`` results have come with the first ``i`` times.
+        ``until[i]`` is the number of results at the first ``i`` times.
     """
 
     ts: Int64s
@@ -225,7 +225,7 @@ class Timeline:
 
     @classmethod
     def of(cls, ts: Int64s, n: Int64s) -> Timeline:
-        """Results of times ``ts``, in any order, ``n`` of each."""
+        """``n`` results at each of the times ``ts``, which may be in any order."""
         if (ts[1:] < ts[:-1]).any():
             order = np.argsort(ts, kind="stable")
             ts, n = ts[order], n[order]
@@ -253,13 +253,13 @@ def recall_against(
     truth
         All true results.
     produced
-        Results in the order they were produced, which is that of their time.
+        Results in the order in which they were produced, which is the order of their times.
     n_seen
-        At each moment, how many times of ``produced`` were there.
+        At each moment, how many of the times in ``produced`` had been produced.
     join_time
         At each moment, how far the join had come.
     period
-        P.
+        P, the length of a period.
     """
     after = join_time - period
     begin = np.searchsorted(produced.ts, after, side="right")

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Schedule(NamedTuple):
-    """K at every step of a run, tuples or ticks: enough to run it again without its policy."""
+    """K at every step (tuple or tick) of a run: enough to repeat the run without its policy."""
 
     at: Int64s
     """Steps at which K changes; the first is 0."""
     k: Int64s
-    """K from there on."""
+    """K from each of these steps on."""
     n_steps: int
 
     @classmethod
     def of(cls, slacks: Sequence[Int64s]) -> Schedule:
-        """K of each step, in pieces.
+        """From K of each step, given in consecutive pieces.
 
         Examples
         --------
@@ -57,11 +57,11 @@ class Reported(NamedTuple):
     """
 
     recall: Float64s
-    """An estimate of what it is going to be, once everything has come."""
+    """An estimate of what the recall is going to be, once every tuple has come."""
     at_least: Float64s
-    """With the tuples that have arrived, it is no less than this ..."""
+    """Lower bound of the recall, as far as tuples have arrived."""
     at_most: Float64s
-    """... and no more."""
+    """Upper bound of the recall, as far as tuples have arrived."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,37 +73,37 @@ class RunRecord:
 
     policy: str
     target: float
-    """Recall asked for (Γ)."""
+    """Γ, the recall asked for."""
     period: int
     """P, over which recall is measured."""
     unit: TimeUnit
-    """Of all times here except ``seconds``."""
+    """Unit of all times in this record, except those whose names say ``seconds``."""
     clock: Int64s
     """Local time of the fastest stream, which reached the boundary."""
     join_time: Int64s
     k: Int64s
     """K in force."""
     recall: Float64s
-    """Over the last period."""
+    """Recall over the last period."""
     reported: Reported
-    """The same, as it was reported then, without knowing what was to come."""
+    """Recall over the last period as reported at that point, without knowing what was to come."""
     horizon: Int64s
     """How long tuples were remembered behind their windows, to count what is lost."""
     estimated_recall: tuple[float | None, ...]
     """What the policy had expected of the K in force."""
     counts: NDArray[np.bool_]
-    """Measurements that count: the first period is over."""
+    """Which measurements count: all after the first period."""
     schedule: Schedule
-    """K at every step, not only where it is adapted."""
+    """K at every step, not only at adaptation points."""
     produced: Timeline
     """Results by time."""
     n_seen: Int64s
-    """How many times of ``produced`` were there at each adaptation point."""
+    """How many of the times in ``produced`` had been produced at each adaptation point."""
     n_true: int
     n_lost: int
     n_late: int
     n_beyond: int
-    """Late tuples beyond the retention horizon, whose losses are in no count."""
+    """Late tuples beyond the retention horizon, whose losses are not counted."""
     refused: Mapping[str, int]
     """Rows that could not take part, by reason."""
     n_tuples: int
@@ -121,7 +121,7 @@ class RunRecord:
         return self.produced.total
 
     def against(self, truth: Timeline) -> RunRecord:
-        """The same run, scored against these true results."""
+        """The same run, with recall measured against ``truth``."""
         recall = np.full(len(self.k), np.nan)
         recall[self.counts] = recall_against(
             truth,
@@ -156,8 +156,8 @@ class RunRecord:
         coarser, rest = divmod(NANOSECONDS_PER[self.unit], NANOSECONDS_PER["ms"])
 
         def ms(value: Any) -> Any:
-            # Whole milliseconds stay whole numbers; divided, not multiplied by a fraction, the
-            # others are the nearest there are.
+            # Whole milliseconds stay whole numbers. Other times are divided, not multiplied by
+            # a fraction, so that they become the nearest numbers there are.
             finer = NANOSECONDS_PER["ms"] // NANOSECONDS_PER[self.unit]
             return value * coarser if not rest else value / finer
 

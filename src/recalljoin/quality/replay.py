@@ -1,9 +1,9 @@
-"""Feeds cells from a recording, step by step, and knows every clock of it in advance.
+"""Feeds cells from a recording, step by step, with the recording's clocks known in advance.
 
     recording -> shares, one for each cell -> the cells, side by side -> one step, one profile
 
-Every cell sees its share of the tuples, and the progress of all streams. What the cells did is put
-together again after each step: results and lost ones add up, a tuple is counted in one cell.
+Every cell sees its share of the tuples, and the progress of all streams. After each step, what the
+cells did is put together: results and lost results are added, and a tuple is counted in one cell.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Replay(ABC):
     Parameters
     ----------
     cells
-        New ones.
+        New cells.
     arrivals
         The recording.
     """
 
     arrived: Arrived
-    """What is read off each tuple."""
+    """Delay, K_sync and local time of each tuple."""
     clocks: ClockTable
     """How far the streams have come after each step."""
     arrival_clock: Int64s
     """For each tuple, the clock when it arrived."""
     release_clock: Int64s
-    """For each step, the clock when what it releases is released."""
+    """For each step, the clock at which the step releases tuples."""
 
     earliest: int
     """Smallest timestamp of the first step; 0 if the recording is empty."""
@@ -76,23 +76,23 @@ class Replay(ABC):
 
     @abstractmethod
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
-        """K at each step from ``begin`` to before ``end``, if it changes as tuples arrive."""
+        """K at each step from ``begin`` to before ``end``, for a policy that follows tuples."""
 
     @abstractmethod
     def push(self, begin: int, end: int, k: Int64s) -> Step:
-        """Take these steps."""
+        """Take the steps from ``begin`` to before ``end``."""
 
     @abstractmethod
     def n_delivered(self, begin: int, end: int) -> int:
-        """Tuples that arrive in these steps, over all cells and with copies."""
+        """Tuples that arrive in steps ``begin`` to before ``end``, over all cells, with copies."""
 
     def adaptation_points(self, clock: AdaptationClock) -> Int64s:
-        """After how many steps K is adapted, for each time it is."""
+        """For each adaptation of K, the number of steps before."""
         return clock.points(self.clocks.latest, earliest=self.earliest)
 
     @property
     def profile(self) -> Profile:
-        """What there is to learn from the steps that were pushed last."""
+        """The profile of the steps that were pushed last."""
         return reduce(add, (taken.profile for taken in self._taken))
 
     @property
@@ -112,7 +112,7 @@ class Replay(ABC):
         return self._together()
 
     def _together(self) -> Step:
-        """What the cells did, as one of them that holds all tuples would have told it."""
+        """What the cells did, as a single cell with all tuples would report it."""
         return self._taken[0].step
 
     def arrived_at(self, step: Step) -> Int64s:
@@ -122,10 +122,10 @@ class Replay(ABC):
         return clock
 
     def released_at(self, step: Step, begin: int, end: int, k: Int64s) -> Int64s:
-        """Clock at their release, which is when the slowest stream was K ahead of them.
+        """Clock at the release of these tuples: when the slowest stream was K ahead of each tuple.
 
-        Per tuple that is as exact as the streams are dense: the Synchronizer also waits for the
-        next tuple of every stream.
+        Where tuples arrive one by one this is as exact as the streams are dense: the Synchronizer
+        also waits for the next tuple of every stream.
         """
         base = self.clocks.base[begin:end]
         watermarks = np.where(base == NEVER, NEVER, np.where(base == NEVER, 0, base) - k)
@@ -142,7 +142,7 @@ class TupleReplay(Replay):
     Parameters
     ----------
     cell
-        The only one.
+        The only cell.
     arrivals
         As in :class:`Replay`.
     clock
@@ -190,7 +190,7 @@ class TickReplay(Replay):
     length
         Length of a tick on the arrival column.
     batch
-        Length of a micro-batch, at whose ends alone K adapts; by default every tick is one.
+        Length of a micro-batch; K adapts only at the end of one. By default every tick is one.
     shares
         What each cell holds of the recording; by default the only cell holds all.
     """
@@ -213,13 +213,13 @@ class TickReplay(Replay):
             arrivals.stream, arrivals.ts, self.tick, marks=self.marks, before=no_clocks(self.m)
         )
         self.shares = shares or [Share.whole(arrivals, self.tick)]
-        # Tuples of tick n are those from _ends[n - 1] to before _ends[n].
+        # The tuples of tick n are at the positions from _ends[n - 1] to before _ends[n].
         self._ends = np.searchsorted(self.tick, np.arange(n), side="right")
         self.earliest = int(arrivals.ts[: self._ends[0]].min()) if n else 0
         self._by_batch = batch is not None or len(cells) > 1
         self.batch_ends = np.arange(1, n + 1)
         if batch is not None:
-            # A micro-batch holds whole ticks: those that begin within it.
+            # A micro-batch holds whole ticks: all ticks that begin within it.
             ends = -(-np.arange(1, -(-n * length // batch) + 1) * batch // length)
             self.batch_ends = np.unique(np.minimum(ends, n))
         if clock is None:
@@ -232,22 +232,22 @@ class TickReplay(Replay):
 
     @property
     def n_steps(self) -> int:
-        """Number of ticks, those without a tuple included."""
+        """Number of ticks, including ticks without a tuple."""
         return len(self.marks)
 
     def adaptation_points(self, clock: AdaptationClock) -> Int64s:
-        """Ends of micro-batches by which the clock has reached the end of an interval."""
+        """Ends of the micro-batches in which the clock reaches the end of an interval."""
         latest = self.clocks.latest[self.batch_ends - 1]
         points: Int64s = self.batch_ends[clock.points(latest, earliest=self.earliest) - 1]
         return points
 
     def slack_of(self, policy: ArrivalPolicy, begin: int, end: int) -> Int64s:
-        """K of each tick: no cell can follow the tuples of all others one by one."""
+        """K of each tick: no cell can follow the tuples of all other cells one by one."""
         if self._by_batch:
             return np.full(end - begin, policy.k, dtype=np.int64)
         first, last = int(self._ends[begin - 1]) if begin else 0, int(self._ends[end - 1])
         k = np.concatenate(([policy.k], policy.arrive(self.arrived.delay[first:last])))
-        # The tick goes by the largest delay seen in it.
+        # K of a tick follows the largest delay in the tick.
         return k[self._ends[begin:end] - first]
 
     def push(self, begin: int, end: int, k: Int64s) -> Step:
@@ -265,11 +265,12 @@ class TickReplay(Replay):
         return sum(share.n_between(begin, end) for share in self.shares)
 
     def _together(self) -> Step:
-        """The steps of all cells as one, but for sizes of the cross join."""
+        """The steps of all cells put together, without sizes of the cross join."""
         if len(self.cells) == 1:
             return super()._together()
         steps = [taken.step for taken in self._taken]
-        # A late tuple with copies is late in every cell; in order, each copy has its results.
+        # A late tuple is late in every cell with a copy, and taken once. A tuple in order is taken
+        # from every cell, as each copy has results of its own.
         kept = [~taken.step.late | taken.counted for taken in self._taken]
 
         def chosen(columns: list[NDArray[Any]]) -> NDArray[Any]:
@@ -282,7 +283,7 @@ class TickReplay(Replay):
                 mine = step.stream == s
                 row[mine] = numbers[step.row[mine]]
             rows.append(row)
-        # Between steps results are in order of time over all cells; within one they are made so.
+        # Results of different steps are in order of time; those of one step are sorted here.
         order = np.argsort(chosen([step.ts for step in steps]), kind="stable")
 
         def column(name: str) -> NDArray[Any]:

@@ -23,30 +23,30 @@ class PolicySettings:
     windows
         Window sizes of the streams.
     recall
-        Γ, the share of true results to produce, in (0, 1]. Larger waits longer.
+        Γ, the share of true results to produce, in (0, 1]. A larger share waits longer.
     period
         P, over which recall is measured.
     interval
         L, after which K is chosen anew.
     granularity
-        g, of which K is a multiple; None for any K.
+        g, the step of K: K is a multiple of g. None for any K.
     usual_granularity
         g where none is set, for policies that must have one: the paper's, and ``percentile``. It is
         10 ms, or one unit of time if that is longer.
     basic_window
-        b, length of the pieces that the paper's model cuts windows into. Larger is more
-        careful: it expects less of tuples that come late.
+        b, length of the pieces into which the paper's model cuts windows. A larger b is more
+        careful: the model then expects fewer results of late tuples.
     min_wait
         Smallest K, whatever the recall.
     max_wait
         Largest K, whatever the recall; None for no limit.
     initial_wait
-        K to begin with, until enough is known; None for a sixth of a period.
+        K at the beginning, until enough is known; None for a sixth of a period.
 
     Raises
     ------
     InvalidTarget
-        With every fault found.
+        When values are out of range; the message names every fault.
     """
 
     windows: tuple[int, ...]
@@ -100,12 +100,12 @@ class PolicySettings:
 
     @property
     def first_wait(self) -> int:
-        """K before anything is known: it costs this once, and whoever comes late is waited for."""
+        """K before anything is known: the first results wait this long, and late tuples join."""
         return self.period // 6 if self.initial_wait is None else self.initial_wait
 
     @property
     def g(self) -> int:
-        """Step of policies that try one K after the other, and of the delays they are told."""
+        """Step of K for policies that try one K after the other, and of delays in profiles."""
         return self.usual_granularity if self.granularity is None else self.granularity
 
     @property
@@ -121,7 +121,7 @@ class PolicySettings:
         if quality is None:
             lengths = [window * NANOSECONDS_PER[query.unit] for window in windows]
             quality = bind_quality(Quality(), lengths, query.unit, [])
-        # The defaults are whole in every unit.
+        # The defaults are whole numbers in every unit.
         assert quality is not None
         return cls(
             windows=windows,

@@ -1,8 +1,8 @@
-"""Recall of periods that are over, from everything that was told since.
+"""Recall of periods that are over, from everything that was logged during and after the period.
 
 While the join runs, what is known of a period grows: losses are found, and tuples come that nobody
-waited for. Whoever reads the whole log afterwards knows all of that, and counts every period
-with it, wherever it ends.
+waited for. Whoever reads the whole log afterwards knows all losses, and measures the recall of
+every period, whichever moment it ends at.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from recalljoin.quality.profile import Profile
 
 _FEW = 1 << 14
-"""Ends of periods that are all looked at; of more, those where something changes."""
+"""Up to so many ends of periods, all are looked at; if there are more, only ends where a count
+changes."""
 
 
 class Recalls(NamedTuple):
     """Recall over several periods; not a number where there was no result to measure it by."""
 
     recall: Float64s
-    """Estimated."""
+    """Estimated recall."""
     at_least: Float64s
     at_most: Float64s
 
@@ -48,7 +49,7 @@ class SettledRecall:
     Parameters
     ----------
     profiles
-        Everything that was told of the run, in pieces that are cut into the same buckets.
+        The profiles of the whole run, all with the same buckets.
     period
         P, in the query's unit.
     windows
@@ -68,14 +69,14 @@ class SettledRecall:
         self._received, self._beyond = ([*map(Running.of, each)] for each in (received, beyond))
         completed = most_completed(beyond, received, windows=windows, bucket=bucket)
         self._completed = [Running.of(*pair) for pair in zip(beyond, completed, strict=True)]
-        # Of a tuple beyond a horizon shorter than its window, part of the results are known.
+        # Where the horizon is shorter than the window, some results of a tuple beyond it are known.
         n_beyond = np.array([tally.total for tally in beyond])
         unknown = sum((each.unknown for each in profiles), start=np.zeros(m))
         self._weight = unknown / np.maximum(n_beyond, 1)
         self._keys = np.unique(np.concatenate([tally.keys for tally in (*counted, *beyond)]))
 
     def at(self, ends: Int64s) -> Recalls:
-        """Recall over the periods whose last buckets these are."""
+        """Recall over the periods that end with the buckets ``ends``."""
         first = ends - self._length + 1
         produced = self._produced.between(first, ends)
         counted = produced + self._lost.between(first, ends)
@@ -114,7 +115,7 @@ class SettledRecall:
         before = first - 1
         if after != NEVER:
             before = newest if after == FOREVER else max(before, self._complete(after))
-        # Until the first period is over, the longest of its parts counts: a short one holds few
+        # Until the first period is over, the longest part of it counts: a short part has few
         # results.
         before = max(before, min(first + self._length - 1, last) - 1)
         if last - before <= _FEW:
@@ -123,7 +124,7 @@ class SettledRecall:
         return np.unique(changes[(changes > before) & (changes <= last)])
 
     def _complete(self, time: int) -> int:
-        """The last bucket that is over at some time."""
+        """The last bucket that is over at ``time``."""
         return (time + 1) // self.bucket - 1 if time != NEVER else int(self._keys[0]) - 1
 
 

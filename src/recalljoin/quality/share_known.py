@@ -1,21 +1,23 @@
-"""How many of the results of some age have come to light.
+"""What share of the results of some age has come to light.
 
-A result is known of, produced or lost, once its last member has arrived. That is when the base
-time has gone beyond its own time by the slack it requires. So of results of some age, those that
-require less slack than that are known, and the histogram of required slack says what share of
-all that is.
+A result is known, as produced or lost, once its last member has arrived. That is when the base time
+has gone beyond the result's time by the slack that the result requires. The *age* of a result is
+how far the base time is beyond the result's time. So the known results of some age are those that
+require less slack than the age, and the histogram of required slack says what share of all results
+they are.
 
-Where tuples arrive in ticks, results come to light at the end of a tick, and all of some time have
-the same age then. What is missing at this age is what ticks find at this age, at this age and one
-tick, and so on:
+Where tuples arrive in ticks, results come to light at the end of a tick, and all results of one
+time have the same age then. The results missing at age a are those that later ticks will find at
+the ages a, a + T, a + 2 T and so on, where T is the length of a tick:
 
     results found, by slack     | . .
                                 |  .   .
                                 |_____._____.____________.___
     missing at age a                a     a + T      a + 2 T
 
-Where ticks are short, that is everything found beyond a. Where they are long, most results come
-with the tick they belong to, and only those near its end may be missing, but then many of them.
+Where ticks are short, that is everything found beyond a. Where ticks are long, most results come
+with the tick of their own time; only results near the end of the tick may be missing, but then
+many may be.
 """
 
 from __future__ import annotations
@@ -33,36 +35,36 @@ if TYPE_CHECKING:
 
 
 SHORTEST = 1 / 16
-"""A bin that could be found for a shorter part of the time than this counts as if it was this long:
-from so little, no rate can be told."""
+"""Smallest part of the time for which results of a bin are taken to have been visible: from a
+shorter part, no rate can be told."""
 _TICKS = 4
-"""Ticks of which it matters at what age they find results."""
+"""How many ticks are looked at one by one, each at its own age; later ticks are taken together."""
 _PART = 1 / 16
-"""Results of one age are those within this part of a tick, if many results are known."""
+"""If many results are known, results count as being of one age within this part of a tick."""
 _PLENTY = 512
 """With fewer results than this, all results within a whole tick count as being of one age: what
 single results say about single ages is chance."""
 
 
 class Shown:
-    """The share of results known of, by their age; goes by the results found lately.
+    """The share of results that are known, by their age, going by the results found lately.
 
-    How many results of some slack were found depends on how long they could be: none that require
-    a minute are found in the first minute, nor as long as the horizon is shorter than that. So
-    every bin has an *exposure*, the time in which its results would have been found, and counts
-    by its rate.
+    How many results of some slack were found depends on how long they could be found: results that
+    require a minute of slack are not found in the first minute, nor while the horizon is shorter
+    than a minute. So every bin has an *exposure*, the time in which its results would have been
+    found, and the bin counts by its rate: results per time of exposure.
 
     Parameters
     ----------
     memory
-        How long a result counts for half, by the base time. Shorter follows changes sooner.
+        Base time after which a result counts for half. A shorter memory follows changes sooner.
     """
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self._results = np.zeros(N_BINS)
         self._exposure = np.zeros(N_BINS)
-        # Found since the base time last moved: they count when it moves on, and time has passed.
+        # Results found since the base time last moved; they count when the base time moves on.
         self._waiting = np.zeros(N_BINS)
         self._n_ticks = 0.0
         self._base = self._first = NEVER
@@ -88,18 +90,18 @@ class Shown:
         self._n_ticks += advance / max(1, profile.tick_span)
         self._results += self._waiting
         self._waiting[:] = 0
-        # Losses are counted of results from here on, as far as there were any. One that requires
-        # some slack is found when the base time is so much further.
+        # Losses are counted for results from this time on. A result that requires some slack is
+        # found when the base time is that much beyond the result's time.
         since = max(self._first, profile.counted_since)
         self._exposure += np.clip(max(0, base - since) - ENOUGH, 0, advance)
 
     def share(self, age: Int64s) -> Float64s:
-        """Share of the results of some age that is known by now; 1 where nothing was found."""
+        """Share of the results of each age that is known by now; 1 where nothing was found."""
         if self._results.sum() < 1:
             return np.ones(len(age))
         exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
         until = np.cumsum(self._results / np.maximum(exposure, 1))
-        # Results of a bin are all known at the age that would be slack enough for each.
+        # All results of a bin are known at the age that is as large as the bin's largest slack.
         until /= until[-1]
         tick = self._exposure[0] / self._n_ticks
         part = max(1.0, tick * min(1.0, max(_PART, _PLENTY / self._results.sum())))
@@ -108,9 +110,9 @@ class Shown:
             begin = age + n * tick
             found = np.interp(begin + part, ENOUGH, until) - np.interp(begin, ENOUGH, until)
             missing += tick / part * found
-        # A delay that many tuples share may lie between the ages looked at. Without a look at all
-        # later ages together it would not be missed, and recall would seem better than it is.
+        # A delay that many tuples share may lie between the ages looked at. So the results found
+        # at all later ages together are looked at as well; or recall would seem too good.
         missing = np.maximum(missing, 1 - np.interp(age, ENOUGH, until))
-        # What was never seen may still be: no share is taken for nothing.
+        # Results may be known although none was ever seen at this age: no share is taken to be 0.
         share: Float64s = np.maximum(1 - missing, 1 / (1 + self._results.sum()))
         return share

@@ -2,14 +2,14 @@
 
 A result is produced iff K is larger than the slack it requires, so for every stretch of time there
 is one number, the K it would have needed (:mod:`recalljoin.quality.period_needs`). The policy takes
-the smallest K that was enough for nearly all periods seen. While there are few of them it looks at
-short stretches as well, a sixth of a period long: there are more of these, so what is usual is
-sooner known.
+the smallest K that was enough for nearly all periods seen. While few periods were seen, the policy
+looks at short stretches as well, a sixth of a period long: there are more short stretches than
+periods, so what is usual is known sooner.
 
-Disorder changes. When stretches need more than usual one after another and the recall of the period
-suffers, K follows them at once; when a whole period needed more than usual throughout, or far less,
-that is the new usual, and what was before is forgotten. What the recall turns out to be corrects
-all of it (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md has the reasons.
+Disorder changes. When several stretches in a row need more than usual and the recall of the period
+suffers, K follows these needs at once. When a whole period needed more than usual throughout, or
+far less, that is the new usual, and earlier needs are forgotten. At last, K is corrected by the
+recall that is measured (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md has the reasons.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from recalljoin.quality.settings import PolicySettings
 
 Phase = Literal["learning", "settled", "following"]
-"""Whether K rests on little, on what is usual, or follows a change."""
+"""Whether K rests on few results, on what is usual, or follows a change."""
 
 STRETCH = SLOTS_PER_PERIOD // 6
 """Slots in a stretch."""
 HIGH = 0.99
-"""From this recall on single bursts decide what a period needs, and to wait for the worst of them
-all the time would be dear."""
+"""A high recall: from here on single bursts decide what a period needs, and to wait all the time
+for the worst burst would take too long."""
 PERIODS, PERIODS_HIGH = 0.97, 0.8
-"""Share of whole periods that K must have been enough for, below a high recall and above."""
+"""Share of whole periods that K must have been enough for: below a high recall, and from it on."""
 SPREAD = 0.25
-"""Below a high recall, K is larger by this part of what lies between an ordinary period and the one
-that decides. Where periods differ much, the next one may differ more."""
+"""Below a high recall, K is larger by this part of the difference in need between an ordinary
+period and the period that decides. Where periods differ much, the next one may differ more."""
 FIRST = SLOTS_PER_PERIOD // 12
 """Slots of event time after which delays say how long to wait."""
 LEARNED = 3 * SLOTS_PER_PERIOD // 2
 """Periods that must have been looked at, one after every slot, before they alone decide."""
 LEARNED_TICKS = 6
-"""Ticks in which they must have ended: where ticks are long, each tells of delays only once."""
+"""Ticks in which these periods must have ended: a long tick tells of delays only once."""
 SURGE, SURGING = 1.5, 3
-"""A surge: stretches in a row that need so many times the largest need known, and how many. When
-fewer do, it is a burst, and over before K could follow it."""
+"""In a surge, stretches need at least so many times the largest need known, and so many stretches
+in a row do. Fewer stretches are a burst, which is over before K could follow it."""
 IN_A_ROW = 4
-"""As many stretches in a row that need more than K are no coincidence either."""
+"""This many stretches in a row that need more than K are no coincidence, and count as a surge."""
 RELIEF = 4.0
-"""A period whose stretches all need this many times less than usual is a change for good."""
+"""A period whose stretches all need this many times less than usual is a lasting change."""
 
 
 @register("slack")
@@ -68,13 +68,13 @@ class RequiredSlack:
     Parameters
     ----------
     settings
-        Γ, P, where to start, and the step of K if there is one.
+        Recall Γ, period P, initial K, and the step of K if there is one.
     share
         Share of the stretches, a sixth of a period each, that K must have been enough for.
-        Larger waits longer, misses the target less often.
+        A larger share waits longer and misses the target less often.
     memory
-        How long the needs of stretches are remembered, in periods. A change in the disorder is
-        noticed and ends it sooner.
+        How long the needs of stretches are remembered, in periods. When the disorder changes,
+        they are forgotten sooner.
     """
 
     name = "slack"
@@ -95,7 +95,7 @@ class RequiredSlack:
         self.k = self._rounded(settings.first_wait)
         self.slack = SlackByTime(
             width=slot_width(settings.period),
-            # A period that ended OPEN slots ago is still all there, even after a long interval.
+            # All slots of a period that ended OPEN slots ago are kept, even after a long interval.
             n_slots=2 * SLOTS_PER_PERIOD + OPEN,
             n_open=SLOTS_PER_PERIOD + OPEN,
         )
@@ -114,7 +114,7 @@ class RequiredSlack:
 
     @property
     def estimated_recall(self) -> float | None:
-        """Recall K would have had over the last period."""
+        """Recall that K would have given over the last period."""
         if self._forecast is None:
             return None
         place = int(np.searchsorted(self._forecast.k, self.k, side="right")) - 1
@@ -122,7 +122,7 @@ class RequiredSlack:
 
     @property
     def phase(self) -> Phase:
-        """Whether K rests on little, on what is usual, or follows a change."""
+        """Whether K rests on few results, on what is usual, or follows a change."""
         if self.feedback.push > 1 or self._follows:
             return "following"
         return "settled" if self._is_learned else "learning"
@@ -139,14 +139,14 @@ class RequiredSlack:
                 self.delays.observe(profile)
 
     def adapt(self) -> int:
-        """Choose K; without any result there is nothing to go by, and it stays as it is."""
+        """Choose K; without any result there is nothing to go by, and K stays as it is."""
         self.stretches.update(self.slack)
         self.periods.update(self.slack)
         self._forecast = self.slack.forecast() or self._forecast
         chosen = self._choose()
         if chosen is not None:
             k = self.feedback.corrected(chosen)
-            # The largest delay seen so far says little while hardly any could be seen.
+            # The largest delay seen so far says little while long delays could not be seen yet.
             if self.delays.is_short:
                 k = max(k, self.settings.first_wait)
             if self.feedback.latest_delays.span < self._learned_k:
@@ -155,7 +155,7 @@ class RequiredSlack:
         return self.k
 
     def _rounded(self, k: int) -> int:
-        """Up to a multiple of g where one is set, and no larger than a slack can be."""
+        """K rounded up to a multiple of g, if g is set, and at most the largest K allowed."""
         g = self.settings.granularity or 1
         return min(-(-k // g) * g, MAX_TIME)
 
@@ -193,25 +193,25 @@ class RequiredSlack:
         return usual
 
     def _as_late_as_now(self, k: int) -> int:
-        """K to follow a surge with: no more than tuples are late just now.
+        """K that follows a surge: no larger than the delays of tuples just now.
 
-        What a silent source held back shows as a surge when it has come, all at once. Then it is
-        over.
+        When a silent source sends all its tuples at once, their needs look like a surge, but the
+        surge is over as soon as they have come.
         """
         largest = self.latest_delays.largest
         return k if largest is None else min(k, largest + 1)
 
     def _usual(self, needs: Int64s) -> int:
         stretches = self._settled(needs)
-        # Of the first two periods nothing is left out as unusual, and less than `share` allows of
-        # the next two: it takes that long to know what is usual.
+        # In the first two periods no stretch is left out as unusual, and in the next two fewer
+        # stretches than `share` allows: it takes that long to know what is usual.
         trust = len(stretches) / (2 * SLOTS_PER_PERIOD) - 1
         usual = enough_for(stretches, 1 - (1 - self.share) * min(1.0, max(0.0, trust)))
         periods = self.periods.known
         if not self._is_learned:
             return self._careful(usual, periods)
         periods = self._settled(periods)
-        # A stretch is a means to know a period sooner. It must not ask for more than any did.
+        # Stretches only stand in for periods, so they must not ask for more than any period did.
         usual = min(usual, int(periods.max()))
         if self.settings.recall >= HIGH:
             return max(usual, enough_for(periods, PERIODS_HIGH))
@@ -220,12 +220,12 @@ class RequiredSlack:
 
     @property
     def _until_known(self) -> int:
-        """K until delays were seen for long enough: as asked for, or what keeps everything back."""
+        """K until delays were seen for long enough: the initial wait, or all the time seen."""
         is_asked = self.settings.initial_wait is not None
         return self.settings.first_wait if is_asked else self.delays.clock_span
 
     def _careful(self, usual: int, periods: Int64s) -> int:
-        """K while little is known: no more than delays ask for, no less than a period needed."""
+        """K while few results are known: no more than delays ask for, no less than periods need."""
         by_delays = self.delays.k
         if by_delays is None:
             return usual
@@ -240,8 +240,8 @@ class RequiredSlack:
     def _n_growing(self) -> int:
         """How many of the newest needs may still grow.
 
-        When results are produced, nothing is known yet of those that need more than K: they come
-        to light with their late members, which is a tick later at the earliest.
+        When results are produced, nothing is known yet of results that need more than K: they come
+        to light with their late members, one tick later at the earliest.
         """
         largest = self.feedback.latest_delays.largest
         if largest is None:
@@ -249,9 +249,9 @@ class RequiredSlack:
         return (max(0, largest - self.k) + self.spans.usual) // self.slack.width
 
     def _settled(self, needs: Int64s) -> Int64s:
-        """Needs without those that may still grow, if a period's worth of them is left then.
+        """Needs that can no longer grow; all needs if less than a period's worth is left.
 
-        Less says little, as disorder may come and go with every batch.
+        Less than a period says little, as disorder may come and go with every batch.
         """
         n = len(needs) - self._n_growing
         return needs[:n] if n >= SLOTS_PER_PERIOD else needs
@@ -260,17 +260,17 @@ class RequiredSlack:
         """Whether a whole period of stretches lies on one side of what is usual."""
         if len(latest) < SLOTS_PER_PERIOD or not self._is_learned:
             return False
-        # During a surge, what is usual rises already.
+        # During a surge the usual need rises already.
         before = usual if self._usual_before is None else self._usual_before
         if latest.min() > before:
             return True
-        # A calm period after a burst is no change: before the burst it was as calm.
+        # A calm period after a burst is no change: it was as calm before the burst.
         earlier = self.stretches.known[: -len(latest)]
         ordinary = enough_for(earlier, 0.5) if len(earlier) else usual
         return bool(RELIEF * latest.max() < min(usual, ordinary))
 
     def _surges(self, needs: Int64s, usual: int) -> bool:
-        """Whether stretches one after another need more than K, and the period misses its target.
+        """Whether several stretches in a row need more than K, and the period misses its target.
 
         A burst that the rest of its period makes up for is not worth following.
         """
@@ -299,7 +299,7 @@ class RequiredSlack:
         return self._forecast
 
     def learn(self, earlier: State) -> None:
-        """Take over what an earlier run has learnt, as its snapshot tells, and begin with its K."""
+        """Take over what an earlier run has learnt, from its snapshot, and begin with its K."""
         for needs, known in ((self.stretches, "stretches"), (self.periods, "periods")):
             before = [*earlier[known]["settled"], *earlier[known]["open"]]
             needs.learn(np.array([need for need in before if need >= 0], dtype=np.int64))

@@ -1,16 +1,17 @@
 """Required slack of the results, by the time of the results.
 
-An interval tells of two kinds of results: those just produced, which lie near the join time, and
-those found lost, which may lie anywhere before it. Recall over a period is about the results *of*
-the period, so the lost ones are put back to where they belong. Their slack tells where: it is the
-base time at which the loss was found, less the time of the result.
+An interval tells of two kinds of results: results just produced, whose times are near the join
+time, and results found to be lost, whose times may be anywhere before the join time. Recall over a
+period is about the results *of* the period, so each lost result is counted at its own time. Its
+required slack tells that time: the slack is the base time at which the loss was found, less the
+time of the result.
 
     results by time     [ slot ][ slot ] ... [ slot ][ slot ]      a slot is a 60th of a period
     produced now                                      ======
     found lost now          ==     =            ==
 
-A loss that comes to light so late that nobody looks at its slot any more is counted in the newest
-slot. It says as much about the K that would have been enough.
+A loss that is found so late that nobody looks at its slot any more is counted in the newest slot.
+There it says as much about the K that would have been enough.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ class SlackByTime:
     def __init__(self, *, width: int, n_slots: int, n_open: int) -> None:
         self.width, self.n_slots, self.n_open = width, n_slots, n_open
         self.first: int | None = None
-        """Number of the first slot there is anything known of."""
+        """Number of the first slot with any results."""
         self.last = NEVER
         """Number of the newest slot that the join time has left behind."""
         self._base = NEVER
-        # [slot modulo their number, bin]: results by the slack they require.
+        # [slot number modulo number of slots, bin]: results by the slack they require.
         self._results = np.zeros((n_slots, BLOCK))
-        # [the same, block of bins]: their sums, so that nobody need look at every bin.
+        # [the same, block of bins]: sums over blocks, so that not every bin must be looked at.
         self._blocks = np.zeros((n_slots, 1))
-        # Slots with results whose slack means nothing: their losses alone would ask for too much.
+        # Slots whose produced results say nothing about slack: losses alone would ask for too much.
         self._left_out = np.zeros(n_slots, dtype=np.bool_)
         self._newest = NEVER
 
@@ -89,12 +90,12 @@ class SlackByTime:
         Parameters
         ----------
         profile
-            Of the interval.
+            The profile of the interval.
         unseen
-            Losses that nobody could count, by required slack, as estimated.
+            Estimated losses that nobody could count, by required slack.
         tells_delays
-            Whether the slack of the results produced means anything; if not, their slots are left
-            out, with the losses found there later.
+            Whether the slack of the produced results means anything; if not, their slots are left
+            out, together with losses found in these slots later.
         """
         produced, lost = profile.slack
         if unseen is not None:
@@ -141,7 +142,7 @@ class SlackByTime:
     def _add_produced(self, bins: Int64s, slots: Int64s, counts: Int64s) -> None:
         if not bins.any() or not len(slots):
             return
-        # Usually one or two slots; how slack is spread is taken to be the same in each of them.
+        # Usually one or two slots; the slack is taken to be spread in the same way in each slot.
         places, n = np.unique(np.maximum(slots, self.oldest), return_inverse=True)
         shares = np.bincount(n, weights=counts) / counts.sum()
         places %= self.n_slots
@@ -156,8 +157,8 @@ class SlackByTime:
         (used,) = np.nonzero(bins)
         if not len(used):
             return
-        # Losses were found while the base time went from `before` to `base`; those of a tick go by
-        # the base time before it.
+        # Losses were found while the base time went from `before` to `base`; the losses of a tick
+        # were found at the base time before the tick.
         middle = before + max(0, base - before - tick_span) // 2
         # The smallest slack of a bin is the K that is enough for the bin before it.
         ts = middle - ENOUGH[np.maximum(used - 1, 0)]
@@ -185,7 +186,8 @@ class SlackByTime:
     def needs(self, n: int, ends: range, *, recall: float) -> Int64s:
         """The K that stretches of ``n`` slots needed to reach a recall.
 
-        ``ends`` are the numbers of their last slots. Where there was no result, -1.
+        ``ends`` are the numbers of the last slots of the stretches. The need of a stretch without
+        results is -1.
         """
         places = np.empty(len(ends), dtype=np.int64)
         if len(ends):
@@ -230,7 +232,7 @@ def _sum_of(one: Int64s, other: Float64s) -> Float64s:
 def _first_enough(  # noqa: PLR0917 - a kernel takes its arrays one by one
     results: Float64s, blocks: Float64s, n: int, end: int, recall: float, out: Int64s
 ) -> None:
-    """For stretches of ``n`` slots, the first of which ends with slot ``end``, where they reach it.
+    """The bin at which each stretch of ``n`` slots reaches the recall; the first ends at ``end``.
 
     Whole blocks of bins are looked at first, and single bins only in the block that matters.
     """
@@ -246,8 +248,8 @@ def _first_enough(  # noqa: PLR0917 - a kernel takes its arrays one by one
         # Results are whole; less than half of one is none.
         if total < 0.5:
             continue
-        # Sums of shares are not exact, and such an error must not make a need one bin larger. Those
-        # of a block's bins may differ from the block's own in the same way.
+        # Sums of fractions are not exact, and a rounding error must not make a need one bin larger.
+        # The sum over a block's bins may differ from the block's stored sum in the same way.
         wanted, block, before = (recall - 1e-12) * total, 0, 0.0
         while before + by_block[block] < wanted:
             before += by_block[block]

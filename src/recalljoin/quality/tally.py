@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts by bucket of time; buckets nobody fell into are not listed.
+    """Counts by bucket of time; empty buckets are not listed.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ class Tally:
 
     @classmethod
     def sum_of(cls, tallies: Sequence[Tally]) -> Tally:
-        """All of them together."""
+        """The sum of several tallies."""
         none = cls.empty()
         keys = np.concatenate([none.keys, *(tally.keys for tally in tallies)])
         return cls.of(keys, np.concatenate([none.counts, *(tally.counts for tally in tallies)]))
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of all counts."""
         return int(self.counts.sum())
 
     def __add__(self, other: Tally) -> Tally:

@@ -1,9 +1,10 @@
 """Which stretches of time tell anything about delays.
 
-Tuples that arrive in one tick (a micro-batch, or a slice of one) are joined together, so nothing
-can be seen of the disorder among them. Small ticks show it all the same, because most late tuples
-come some ticks later. After a stop, however, a query may read ten minutes of backlog as one batch,
-in which nothing is late at all. To learn from it would mean to forget how long to wait.
+Tuples that arrive in one tick (a micro-batch, or a slice of one) are joined together, so the
+disorder among them cannot be seen. With small ticks disorder is seen all the same, because most
+late tuples come some ticks later. After a stop, however, a query may read ten minutes of backlog as
+one batch, in which nothing is late at all. A policy that learnt from this batch would forget how
+long to wait.
 
     event time of each batch     1 s   1 s   1 s   ......... 600 s .........   1 s   1 s
     tells something about delays  yes   yes   yes             no                yes   yes
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
 LONG = 5
 """A tick that covers so many times the usual event time tells nothing about delays."""
 REMEMBERED = 31
-"""Ticks that say what is usual."""
+"""Number of ticks that decide what is usual."""
 FIRST = 3
-"""Ticks it takes to say so. Before that, every long one is taken for a backlog."""
+"""Fewest ticks that decide what is usual. Before that, every long tick is taken for a backlog."""
 ACCEPTED = 100
-"""So many long ticks in a row are what is usual now. A backlog is over sooner."""
+"""After so many long ticks in a row, long ticks are usual. A backlog is over sooner."""
 
 
 class TickSpans:
-    """Tells ticks of the usual length from those that cover far more event time.
+    """Tells ticks of the usual length from ticks that cover far more event time.
 
     Parameters
     ----------
     longest_at_first
-        Until the usual length is known, a longer tick is taken for a backlog.
+        Until the usual length is known, a tick longer than this is taken for a backlog.
     """
 
     def __init__(self, longest_at_first: int) -> None:
@@ -49,12 +50,12 @@ class TickSpans:
         return int(median(self._usual)) if self._usual else 0
 
     def tell_delays(self, profile: Profile) -> bool:
-        """Whether something can be learnt from the delays of a stretch of time; asked once each."""
+        """Whether the delays of a stretch mean anything; to be asked once for each stretch."""
         span = profile.tick_span
         if span <= 0:
             return True
         if len(self._usual) < FIRST:
-            # Whether the first ticks were usual or a backlog shows when there are some.
+            # Whether the first ticks were usual or a backlog is not known before there are a few.
             self._usual.append(span)
             return span <= self.longest_at_first
         if span <= LONG * self.usual:

@@ -1,7 +1,7 @@
-"""Results lost with tuples beyond the retention horizon: nobody can count them, so estimate them.
+"""Estimates the results lost with tuples beyond the retention horizon, which nobody can count.
 
-A policy that learnt only from the losses that were counted would never hear of tuples that come
-later than the horizon, and would wait for none of them.
+A policy that learnt only from counted losses would never hear of tuples that come later than the
+horizon, and would not wait for such tuples.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 class UnseenLosses:
     """Estimates how many results each tuple beyond the horizon would have completed.
 
-    It takes such a tuple for an ordinary one of its stream: as many results as the other tuples of
-    the stream have been in, on average and lately.
+    A tuple beyond the horizon is taken for an ordinary tuple of its stream: it would have been in
+    as many results as the other tuples of the stream were lately, on average.
 
     Parameters
     ----------
     memory
-        By how far the base time must have gone on for tuples and results to count half as much.
+        Base time after which tuples and results count for half.
     """
 
     def __init__(self, memory: int) -> None:
@@ -53,7 +53,7 @@ class UnseenLosses:
         self._n_tuples += in_time
         if not n_beyond.any():
             return None
-        # A result has one member of each stream, so all of them count for every stream.
+        # A result has one member of each stream, so all results count for every stream.
         each = self._n_results / np.maximum(self._n_tuples, 1.0)
         losses: Float64s = (each[:, np.newaxis] * profile.beyond_slack).sum(axis=0)
         return losses

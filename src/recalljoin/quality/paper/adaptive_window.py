@@ -1,9 +1,9 @@
 """ADWIN: a window over recent values that shrinks when they have changed.
 
 The window is kept as buckets of 1, 2, 4, ... values, at most ``max_buckets`` of each size: memory
-grows with the logarithm of its width. Now and then every border between two buckets is tried as a
-cut: when the means on both sides differ by more than chance allows, the oldest bucket goes, and
-all is tried again.
+grows with the logarithm of the window's width. Now and then every border between two buckets is
+tried as a cut: when the means on both sides differ by more than chance allows, the oldest bucket
+is dropped, and all borders are tried again.
 
     oldest                                        newest
     [      8      ][      8      ][   4  ][   4  ][ 2 ][1][1]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.policy import State
 
 _LEVELS = 62
-# Cells of the window's state.
+# Places in the array that holds the window's state.
 _WIDTH, _TOTAL, _SPREAD, _SEEN = range(4)
 
 
@@ -34,11 +34,11 @@ class AdaptiveWindow:
     Parameters
     ----------
     delta
-        Chance of dropping values although nothing has changed. Larger forgets more readily.
+        Chance of dropping values although nothing has changed. A larger chance forgets sooner.
     check_every
         Values between two looks for a change.
     max_buckets
-        Buckets of the same size before two are merged. More find the place of a change better.
+        Buckets of the same size before two are merged. More buckets locate a change better.
     min_part
         Fewest values on either side of a cut.
     discount
@@ -78,11 +78,11 @@ class AdaptiveWindow:
 
     @property
     def mean(self) -> float:
-        """Mean of the values in the window; 0 of none."""
+        """Mean of the values in the window; 0 if it is empty."""
         return float(self._state[_TOTAL] / self._state[_WIDTH]) if self.width else 0.0
 
     def push(self, values: Float64s) -> int:
-        """Add values, the oldest first; returns how many of the oldest ones were dropped."""
+        """Add values, the oldest first; returns how many of the oldest values were dropped."""
         return _push(values, self._n_buckets, self._buckets, self._state, *self._options)
 
     def drop_oldest(self) -> int:

@@ -29,7 +29,7 @@ class BufferSizeManager:
     Parameters
     ----------
     settings
-        Target, P, L, b, g and windows.
+        Recall target Γ, period P, interval L, basic window b, granularity g, and windows.
     delta
         How readily the delay statistics forget, see
         :class:`~recalljoin.quality.paper.adaptive_window.AdaptiveWindow`.
@@ -48,15 +48,15 @@ class BufferSizeManager:
         self.monitor = ResultSizeMonitor(period=settings.period, interval=settings.interval)
         self.productivity = Productivity(np.zeros(1), np.zeros(1))
         self.instant_requirement = settings.recall
-        """Γ′ of the last adaptation."""
+        """Γ′, the recall asked of the next interval, as of the last adaptation."""
         self._recall: Float64s | None = None
-        # Compiles the kernels, so that no adaptation has to wait for that.
+        # This compiles the kernels, so that no adaptation has to wait for compilation.
         self.statistics.streams[0].window.push(np.empty(0))
         _model(np.ones(1, dtype=np.int64), k_sync=0.0, window=1, settings=settings, n_k=1)
 
     @property
     def estimated_recall(self) -> float | None:
-        """γ(L, k*) as of the last adaptation."""
+        """γ(L, k*): the model's recall for the K chosen at the last adaptation."""
         if self._recall is None:
             return None
         place = min(self.k // self.settings.g, len(self._recall) - 1)
@@ -71,7 +71,7 @@ class BufferSizeManager:
         self.monitor.observe(profile.n_produced, self.productivity.n_true)
 
     def estimate_recall(self, n_k: int) -> Float64s:
-        """γ(L, K) for K = 0, g, ..., (n_k - 1) g."""
+        """γ(L, K), the model's recall, for K = 0, g, ..., (n_k - 1) g."""
         settings = self.settings
         streams = [
             _model(histogram, k_sync=k_sync, window=window, settings=settings, n_k=n_k)
@@ -86,8 +86,8 @@ class BufferSizeManager:
 
     def adapt(self) -> int:
         """Algorithm 3: the smallest K with γ(L, K) ≥ Γ′, or the first beyond the largest delay."""
-        # γ is known for all K at once, so the search is one look at an array. It need not grow
-        # with K (selectivity may fall), hence the first K that suffices and no bisection.
+        # γ is known for all K at once, so the search is one look at an array. γ need not grow with
+        # K (selectivity may fall), so the first K that is enough is taken, without bisection.
         n_k = self.statistics.largest_coarse_delay + 2
         self._recall = self.estimate_recall(n_k)
         self.instant_requirement = self.monitor.instant_requirement(self.settings.recall)
@@ -145,7 +145,7 @@ class EqSel(BufferSizeManager):
 
 @register("noneqsel")
 class NonEqSel(BufferSizeManager):
-    """The paper's model with selectivity learnt from delay and productivity (its best)."""
+    """The paper's model with selectivity learnt from delay and productivity (the paper's best)."""
 
     name = "noneqsel"
     with_productivity = True

@@ -30,18 +30,18 @@ class Productivity:
 def productivity_of(
     profile: Profile, *, rates: Sequence[float], windows: Sequence[int]
 ) -> Productivity:
-    """Both maps of an interval.
+    """The maps M⋈ and M× of an interval.
 
-    A tuple that reached the join in order counts with what it has produced, a late one with the
-    most that any in-order tuple of the interval has.
+    A tuple that reached the join in order counts with the results it has produced, a late tuple
+    with the most results that any in-order tuple of the interval has produced.
 
     Parameters
     ----------
     profile
         The interval.
     rates, windows
-        Of each stream. Where no instance holds all tuples, windows are taken to be as full as
-        these tell (paper, Sec. V).
+        Rate and window size of each stream. Where no instance holds all tuples, windows are taken
+        to be as full as rates and sizes tell (paper, Sec. V).
     """
     n = max(profile.late.shape[1], profile.in_order.shape[1], len(profile.n_join))
     late = _padded(profile.late.sum(axis=0), n)

@@ -31,8 +31,8 @@ class DelayModel:
     in_order
         f_D^K(0), Eq. (2): share of the tuples that would arrive in order.
     content
-        Sum of |w^l| / r over all basic windows, Eq. (3): how much of its window an in-order tuple
-        of another stream would find there, as a length of time; the window's size if all of it.
+        Sum of |w^l| / r over all basic windows, Eq. (3): how much of this stream's window an
+        in-order tuple of another stream would find, as a length of time; W if nothing is missing.
     """
 
     in_order: Float64s
@@ -49,8 +49,8 @@ def delay_model(
     histogram
         Tuples by coarse delay (H_i).
     k_sync
-        What the Synchronizer buffers of this stream anyway. K + K_sync is cut down to whole
-        steps of g: a step counts as handled when all of it is.
+        How long the Synchronizer buffers this stream anyway. K + K_sync is cut down to whole
+        steps of g: a step counts as handled only when all of it is handled.
     window, basic_window, granularity
         W, b and g.
     n_k
@@ -70,7 +70,7 @@ def delay_model(
         histogram, shift, window, basic_window, basic_window // divisor, granularity // divisor,
         late, missing,
     )  # fmt: skip
-    # Whole numbers up to here, so that nothing missing is exactly 0, and recall exactly 1.
+    # All numbers up to here are whole, so that if nothing is missing, recall is exactly 1.
     return DelayModel(1.0 - late / total, window - missing / total)
 
 
@@ -85,14 +85,14 @@ def _missing(  # noqa: PLR0917 - kernels are called by position
     late: Int64s,
     missing: Int64s,
 ) -> None:
-    """Late tuples for each K, and those missing in windows, weighted by time.
+    """Late tuples for each K, and tuples missing in windows, weighted by time.
 
     ``step / period`` is b / g in lowest terms: basic windows ``period`` apart begin ``step``
-    coarse delays apart. Sums over those are differences of one running sum, so the cost does not
-    depend on the number of basic windows.
+    coarse delays apart. Sums over such basic windows are differences of one running sum, so the
+    cost does not depend on the number of basic windows.
     """
     n = len(histogram)
-    # beyond[d]: tuples of a coarse delay larger than d. every_step[d]: of d, d + step, ...
+    # beyond[d]: tuples with a coarse delay above d. every_step[d]: beyond at d, d + step, ... added
     beyond = np.zeros(n, dtype=np.int64)
     every_step = np.zeros(n, dtype=np.int64)
     for d in range(n - 2, -1, -1):
@@ -142,7 +142,7 @@ def estimate_recall(
 
 
 def _all_partners(windows: Sequence[int]) -> float:
-    """For each stream the product of the other windows, summed."""
+    """Sum over the streams of the product of the other streams' windows."""
     sizes = [float(max(1, window)) for window in windows]
     return sum(math.prod(sizes[:i] + sizes[i + 1 :]) for i in range(len(sizes)))
 
@@ -170,6 +170,6 @@ def selectivity_ratio(productivity: Productivity, n_k: int) -> Float64s:
         return np.ones(n_k)
     ratio = np.ones(max(n_k, len(join)))
     known = cross > 0
-    # One quotient of products: at MaxD^M and above it is exactly 1.
+    # One quotient of products: it is exactly 1 from the largest delay of the maps (MaxD^M) on.
     ratio[: len(join)][known] = (join[known] * cross[-1]) / (cross[known] * join[-1])
     return ratio[:n_k]

@@ -1,4 +1,8 @@
-"""Result-Size Monitor: sizes of the last P - L, and what they ask of the next L (Sec. IV-C)."""
+"""Result-Size Monitor: result sizes so far, and the recall they ask of the next interval.
+
+It looks at the last P - L of time, where P is the period over which recall is measured and L the
+adaptation interval (paper, Sec. IV-C).
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ if TYPE_CHECKING:
 class ResultSizeMonitor:
     """Produced and estimated true result sizes of the last ``(P - L) / L`` intervals.
 
-    A result belongs to the interval in which the join processed the tuple that produced it, or
-    was counted with.
+    A result belongs to the interval in which the join processed the tuple that produced the result
+    or with which it was counted as lost.
 
     Parameters
     ----------
     period
-        P.
+        P, over which recall is measured.
     interval
-        L.
+        L, after which K is chosen anew.
     """
 
     def __init__(self, *, period: int, interval: int) -> None:
@@ -28,15 +32,15 @@ class ResultSizeMonitor:
         self._sizes: deque[tuple[int, float]] = deque()
         self._last_true = 0.0
         self.n_produced = 0
-        """N⋈_prod(P - L)."""
+        """N⋈_prod(P - L): results produced."""
         self.n_true = 0.0
-        """N⋈_true(P - L), estimated."""
+        """N⋈_true(P - L): true results, estimated."""
 
     def observe(self, n_produced: int, n_true: float) -> None:
         """Take in the sizes of an interval."""
         self._sizes.append((n_produced, n_true))
         self._last_true = n_true
-        # Sizes are whole numbers, so what is taken away is just what was added.
+        # Sizes are whole numbers, so subtracting an old size leaves no rounding error.
         self.n_produced += n_produced
         self.n_true += n_true
         if len(self._sizes) > self._n_intervals:
@@ -47,8 +51,8 @@ class ResultSizeMonitor:
     def instant_requirement(self, recall: float) -> float:
         """Γ′, the recall the next interval must have so that the period has ``recall``; Eq. (7).
 
-        The next interval is taken to have as many true results as the last. When that had none,
-        Eq. (7) asks nothing, and the interval is held to the recall of the period.
+        The next interval is taken to have as many true results as the last interval. If the last
+        had none, Eq. (7) asks nothing, and the next interval is asked for the period's recall.
         """
         if not self._last_true:
             return recall

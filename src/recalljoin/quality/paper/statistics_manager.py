@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from recalljoin.quality.profiling import Arrived
 
 MAX_WIDTH = 1 << 20
-"""Most tuples the statistics of a stream look back on, whatever has not changed."""
+"""Most tuples that the statistics of a stream look back on, even if nothing has changed."""
 _GOLDEN = (5**0.5 - 1) / 2
-# Rows of StreamStatistics' tuples.
+# Rows of the array of tuples in StreamStatistics.
 _COARSE, _K_SYNC, _LOCAL = range(3)
 
 
 class StreamStatistics:
-    """R_stat of one stream: the recent tuples that have delays of the same kind.
+    """R_stat of one stream: the recent tuples, as far back as delays have not changed.
 
     Parameters
     ----------
     window
-        Decides how far back that goes.
+        Decides how many recent tuples count.
     max_width
-        Most tuples it goes back.
+        Most tuples that count.
     """
 
     def __init__(self, window: AdaptiveWindow | None = None, *, max_width: int = MAX_WIDTH) -> None:
@@ -54,7 +54,7 @@ class StreamStatistics:
 
     @property
     def mean_k_sync(self) -> float:
-        """Mean of the K_sync measurements in the window; 0 of none."""
+        """Mean of the K_sync measurements in the window; 0 without any."""
         return self._k_sync_sum / self._n_k_sync if self._n_k_sync else 0.0
 
     @property
@@ -71,7 +71,7 @@ class StreamStatistics:
         Parameters
         ----------
         delay
-            Their delays, which changes are looked for in.
+            Delays of the tuples; the window looks for changes in the delays.
         tuples
             Three rows: coarse delay, K_sync (NaN if not known), local time of the stream.
         """
@@ -88,7 +88,7 @@ class StreamStatistics:
         n = tuples.shape[1]
         if self._end + n > self._tuples.shape[1]:
             kept = self._tuples[:, self._begin : self._end]
-            # Twice what is needed: moving costs a constant per tuple in the long run.
+            # Twice the space needed, so that in the long run moving costs a constant per tuple.
             self._tuples = np.empty((3, 2 * (self.n + n)))
             self._begin, self._end = 0, kept.shape[1]
             self._tuples[:, : self._end] = kept
@@ -125,7 +125,7 @@ class StreamStatistics:
         self.histogram = np.zeros(1, dtype=np.int64)
         self._k_sync_sum, self._n_k_sync = 0.0, 0
         self._count(self._tuples, 1)
-        # The sum as it was, with the rounding of all that came and went.
+        # The stored sum, not a new one: it holds the rounding errors of all additions so far.
         self._k_sync_sum = state["k_sync_sum"]
 
 
@@ -153,7 +153,7 @@ class StatisticsManager:
 
     @property
     def k_sync(self) -> list[float]:
-        """K_sync to expect of each stream: its mean, less that of the stream with the smallest."""
+        """K_sync to expect of each stream: its mean, less the smallest mean of all streams."""
         means = [statistics.mean_k_sync for statistics in self.streams]
         return [mean - min(means) for mean in means]
 
@@ -169,7 +169,7 @@ class StatisticsManager:
 
     @property
     def largest_coarse_delay(self) -> int:
-        """MaxD^H, in steps of g."""
+        """MaxD^H: the largest coarse delay in any histogram, in steps of g."""
         return max(len(statistics.histogram) for statistics in self.streams) - 1
 
     def snapshot(self) -> State:
@@ -193,9 +193,9 @@ def _one_by_one(arrived: Arrived, s: int, granularity: int) -> tuple[Float64s, F
 
 
 def _from_sums(profile: Profile, s: int) -> tuple[Float64s, Float64s]:
-    # Deviation: over several cells the order within an interval is not known. A sorted one would
-    # look like a change; multiples of the golden ratio spread equal delays evenly. K_sync enters by
-    # its mean, and time as if it had passed evenly.
+    # Deviation: over several cells the order of tuples within an interval is not known. Sorted
+    # delays would look like a change; multiples of the golden ratio spread equal delays evenly.
+    # K_sync enters by its mean, and time as if it had passed evenly.
     coarse = np.repeat(np.arange(profile.delays.shape[1]), profile.delays[s])
     n = len(coarse)
     tuples = np.empty((3, n))
