@@ -1,16 +1,16 @@
 """Times absurdly far ahead of their stream, in a streaming query.
 
-Tasks do not see each other's rows, so they only count theirs by *span*: slices of event time as
-long as ``max_ahead``. The counts travel in the heads of parcels. Every cell sees all heads of a
-batch and knows how far the streams had come before it, so every cell comes to the same verdict, in
-every replay of the batch. Rows it does not believe are refused by the cells that hold them.
+Tasks do not see each other's rows, so each task only counts its own rows by *span*: a slice of
+event time as long as ``max_ahead``. The counts travel in the heads of parcels. Every cell sees all
+heads of a batch and knows how far the streams had come before the batch, so every cell comes to the
+same verdict, in every replay of the batch. Each cell refuses its rows with unbelievable times.
 
 A span without rows is a gap. Behind a gap, times are believed if
 
 - they are not ahead of the driver's clock, because a source may be silent for as long as it likes;
-- or the rows behind the gap outnumber those of the last spans before it by :data:`CONFIRMED`.
-  Rows that were refused in batches before are counted, too, until rows come that contradict them:
-  so a whole stream that jumps is taken after a few rows.
+- or the rows behind the gap outnumber the rows of the last spans before it by :data:`CONFIRMED`.
+  Rows that were refused in earlier batches are counted, too, until other rows contradict them: so
+  when a whole stream jumps, the jump is believed after a few rows.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from recalljoin.query import BoundQuery
 
 CONFIRMED = 5
-"""Rows by which those behind a gap must outnumber those before it."""
+"""How many more rows there must be behind a gap than before it."""
 MOST_SPANS = 256
-"""Spans a head tells apart. The lowest of more are told as one, as only the highest decide."""
+"""Most spans in a head. If there are more, the lowest are counted as one: only the highest decide.
+"""
 
 _DENSE = 1 << 16
-"""Spans that are counted by their place."""
+"""Up to this many spans, rows are counted in an array with one element for each span."""
 _THIS_CENTURY = 946_684_800 * NANOSECONDS_PER["s"]
-"""Start of the year 2000: integers above it are times, and others count from some other start."""
+"""Start of the year 2000: larger integers count from 1970, smaller ones from some other start."""
 _FURTHEST_ZONE = 14 * 3600 * NANOSECONDS_PER["s"]
 """By how much a clock on a wall may be ahead of UTC."""
 
@@ -47,10 +48,10 @@ class Span(NamedTuple):
     """The rows of a stream within one slice of event time."""
 
     number: int
-    """Which slice: their times divided by its length."""
+    """Number of the slice: the rows' times divided by the length of a slice."""
     n: int
     top: int
-    """Largest of their times."""
+    """Largest time of the rows."""
 
 
 def spans_of(ts: Int64s, length: int) -> list[Span]:
@@ -77,7 +78,7 @@ def spans_of(ts: Int64s, length: int) -> list[Span]:
 
 
 def merged_spans(spans: Iterable[Span]) -> list[Span]:
-    """The spans of several tasks together, in ascending order."""
+    """The spans of several tasks, added up and in ascending order."""
     found: dict[int, Span] = {}
     for span in spans:
         _, n, top = found.get(span.number, Span(span.number, 0, span.top))
@@ -86,15 +87,15 @@ def merged_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 class Verdict(NamedTuple):
-    """What is believed of a stream's times in one batch."""
+    """Which of a stream's times in one batch are believed."""
 
     limit: int | None
-    """Times from here on are refused; None if all are believed."""
+    """Times from this one on are refused; None if all times are believed."""
     n_refused: int
     mark: int
-    """Largest time believed; NEVER if there is none."""
+    """Largest time believed; NEVER if no time is believed."""
     confirmed: int
-    """By how much rows far ahead outnumber others, for the next batch."""
+    """By how many rows far ahead outnumber the other rows, for the verdict on the next batch."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,11 @@ class AheadRule:
     max_ahead
         How far ahead of its stream a time is believed at once, in the query's unit.
     unit
-        Nanoseconds in one of the query's unit.
+        Nanoseconds in one unit of the query's time.
     grace
-        For each stream by how much its times may be ahead of the clock on top of that, in the
-        query's unit. None if they may be no times of day but integers that count from anywhere:
-        these go by the clock if the stream has come into this century.
+        For each stream by how much more than ``max_ahead`` its times may be ahead of the clock, in
+        the query's unit. None for integers, which may count from any start: they are compared with
+        the clock only once the stream has come into this century.
     """
 
     max_ahead: int
@@ -119,7 +120,7 @@ class AheadRule:
 
     @classmethod
     def of(cls, query: BoundQuery, max_ahead: int, *, recorded: bool) -> AheadRule:
-        """The rule of a query; ``recorded`` if the clock shows arrivals as the data have them."""
+        """The rule of a query; ``recorded`` if the clock is taken from the recorded arrivals."""
         unit = NANOSECONDS_PER[query.unit]
         grace: list[int | None] = []
         for stream in query.streams:
@@ -137,24 +138,24 @@ class AheadRule:
         confirmed: Sequence[int],
         clock: int | None,
     ) -> dict[int, Verdict]:
-        """What is believed of the streams that have rows in a batch.
+        """The verdicts on all streams that have rows in a batch.
 
         Parameters
         ----------
         spans
-            The rows of each of these streams.
+            For each stream with rows, the rows by span.
         local_times
-            How far all streams had come before.
+            How far all streams had come before the batch.
         confirmed
-            For each stream what the verdict on the batch before says.
+            For each stream ``confirmed`` of the verdict on the batch before.
         clock
             The driver's clock, in milliseconds since 1970; None if it is not known.
         """
         now = None if clock is None else clock * NANOSECONDS_PER["ms"] // self.unit
         times = list(local_times)
         verdicts = {}
-        # Until a stream has begun, the others' time stands in for its own; of several that begin,
-        # the one with most rows is the least likely to be wrong.
+        # Until a stream has begun, the time of the other streams stands in for its own. If several
+        # streams begin at once, the stream with the most rows is the least likely to be wrong.
         begins = {s: times[s] == NEVER for s in spans}
         for s in sorted(spans, key=lambda s: (begins[s], -sum(e.n for e in spans[s]), spans[s])):
             known = max(times) if begins[s] else times[s]
@@ -164,7 +165,7 @@ class AheadRule:
         return verdicts
 
     def _believed(self, s: int, known: int, now: int | None) -> int | None:
-        """The time up to which the clock vouches for a stream's times; None if it does not."""
+        """Time up to which a stream is believed by the clock; None if the clock does not count."""
         grace = self.grace[s]
         # Arrivals of a recording may count from anywhere, and are no time of day then.
         if now is None or now < self._this_century:
@@ -184,14 +185,14 @@ class AheadRule:
         edge = None if known == NEVER else known_span
         mark = int(NEVER)
         n_above = sum(span.n for span in spans)
-        # Rows that speak against a jump, by their span. Late rows speak for the stream's own time.
+        # Rows that speak against a jump, by span. Late rows count at the stream's present time.
         against: dict[int, int] = {}
         for span in spans:
             is_jump = edge is None or span.number > edge + 1
             is_ahead = is_jump and (believed is None or span.top > believed)
             n_against = 0
             if edge is None:
-                # Nothing but the clock can tell whether the first times of a query are sane.
+                # Only the clock can tell whether the first times of a query are believable.
                 is_ahead &= believed is not None and span.top >= self._this_century
             else:
                 n_against = sum(against.get(e, 0) for e in {known_span, edge - 1, edge})

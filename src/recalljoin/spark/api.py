@@ -73,83 +73,85 @@ def join(
     functions
         Functions of your own that the condition and the outputs call.
     recall
-        Smallest share of the true results to produce, in (0, 1]. Larger waits longer. Either this
-        or ``k`` is given.
+        Smallest share of the true results to produce, in (0, 1]. A larger share waits longer.
+        Either ``recall`` or ``k`` is given.
     period
-        Recall is measured over the results of the last ``period``. Longer lets good moments make
-        up for bad ones.
+        Recall is measured over the results of the last ``period``. In a longer period, good moments
+        make up for bad ones.
     interval
-        The wait is chosen anew every ``interval``. Shorter follows changes faster.
+        The wait is chosen anew every ``interval``. A shorter interval follows changes faster.
     granularity
-        The wait is a multiple of it; None for any wait.
+        The wait is a multiple of ``granularity``; None for any wait.
     min_wait, max_wait
         Shortest and longest time to wait for late tuples, whatever the recall; None for no limit.
     initial_wait
-        How long to wait until enough is known of the streams. By default a sixth of the period.
+        The wait to begin with, until enough is known of the streams. By default a sixth of the
+        period.
     k
-        A fixed wait in place of ``recall``. Larger waits longer, loses fewer results.
+        A fixed wait in place of ``recall``. A larger ``k`` waits longer and loses fewer results.
     policy
         What chooses the wait for a recall: a policy's name, by default ``"slack"``, or a function
-        that makes one.
+        that makes a policy.
     policy_options
-        What only that policy has, such as ``share`` and ``memory`` of ``"slack"``.
+        Options that only the chosen policy has, such as ``share`` and ``memory`` of ``"slack"``.
     learn_from
-        What the policy ``"slack"`` is to begin with instead of a careful wait: an ``Advice`` of
-        :func:`recalljoin.advise`, or the control log of an earlier run, whose K and experience
-        are taken over.
+        What the policy ``"slack"`` begins with instead of a careful wait: an ``Advice`` of
+        :func:`recalljoin.advise`, or the control log of an earlier run, from which the wait and
+        what the policy had learnt are taken over.
     control_log
         Folder in which cells leave what the policy needs, and what :func:`recalljoin.open` reads.
-        All workers must see it, and it must be the same when the query starts again from its
-        checkpoint. By default a temporary folder; on a cluster it must be given.
+        All workers must see the folder, and it must be the same when the query starts again from
+        its checkpoint. By default a temporary folder; on a cluster a folder must be given.
     late_rows
         Keep late tuples in the control log.
     idle_after
         Time without a tuple after which a stream no longer holds the others back; None for never.
     flush
         Release everything at the end of a bounded run (``trigger(availableNow=True)``). Tuples
-        that come in a later run are late. Recorded arrivals always end so.
+        that come in a later run are late. A join of recorded arrivals always releases everything.
     max_ahead
-        A time further ahead of its stream than this is refused, until other rows confirm that the
-        stream has really come there; times that are not ahead of the clock are always taken.
-        ``"auto"``: one hour, or ten times the longest of windows and period. None takes every time.
+        A row whose time is further ahead of its stream than this is refused, until other rows
+        confirm that the stream has really come so far; times that are not ahead of the clock are
+        always taken. ``"auto"``: one hour, or ten times the longest of windows and period. None
+        takes every time.
     retention
         How long tuples are remembered after they have left their window, to count the results
-        lost with tuples that come even later. By default it follows the delays, and is at least as
-        long as the period and the largest window.
+        lost with tuples that come even later. By default the retention follows the delays, and is
+        at least as long as the period and the largest window.
     horizon_memory
-        How much memory the tuples remembered so may take, over all cells: text such as
-        ``"256 MB"``, or bytes. Where that is too little for the delays, ``horizon_limited`` in the
-        progress says so, and recall is known less exactly.
+        How much memory the tuples remembered behind their windows may take, over all cells: text
+        such as ``"256 MB"``, or bytes. Where that is too little for the delays,
+        ``horizon_limited`` in the progress says so, and recall is known less exactly.
     cells
-        Operator instances the work is divided over; by default as many as there are cores.
+        Operator instances that share the work; by default as many as there are cores.
     groups
-        Tasks the cells are divided over, the cells of one task running as threads; by default one
-        for each executor, which then finds its cells in memory again in every batch.
+        Tasks over which the cells are divided, the cells of one task running as threads; by default
+        one task for each executor, which then finds its cells in memory again in every batch.
     hot_keys
-        Keys that so many tuples have that one cell would do most of the work; each is spread over
-        cells. ``"auto"``: they are found while the query runs (not in recorded arrivals).
-        ``"off"``: none is looked for. Or the keys themselves, by the column they stand in:
+        Keys that so many tuples have that one cell would do most of the work; each hot key is
+        spread over cells. ``"auto"``: hot keys are found while the query runs (not in recorded
+        arrivals). ``"off"``: no hot key is looked for. Or the keys themselves, by their column:
         ``{"o.customer": ["guest"]}``. Keys that are named may not change on a checkpoint, and no
-        others are looked for. Results do not depend on it.
+        other keys are looked for. Results do not depend on hot keys.
     arrival
-        ``"tick"``: all tuples of a micro-batch are there at once, over any number of cells.
+        ``"tick"``: all tuples of a micro-batch arrive at once, over any number of cells.
         ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
-        ``arrival`` columns (in step without), within one cell; K is adapted inside a batch, at
-        the end of every interval.
+        ``arrival`` columns (without such columns in step, row by row), within one cell; the wait
+        is adapted inside a batch, at the end of every interval.
     tick
-        Of recorded arrivals: rows that arrive within this time of each other arrive together.
-        Where tuples arrive one by one, nothing depends on it.
+        For recorded arrivals, the length of a tick: all rows of a tick arrive together. Where
+        tuples arrive one by one, results do not depend on it.
     time_unit
         What integer columns of time and arrival count in: ``"s"``, ``"ms"``, ``"us"``, ``"ns"``.
     name
-        Of the metrics in the query's own progress; two joins in one query need two.
+        Name of the metrics in the query's own progress; two joins in one query need two names.
     unknown
         Nothing: any other name is refused, with the option that was probably meant.
 
     Returns
     -------
     DataFrame
-        Streaming, for any sink and any later operator.
+        The results; streaming where the inputs are, for any sink and any later operator.
 
     Raises
     ------
@@ -184,7 +186,7 @@ def join(
             initial_wait=initial_wait,
         )
     query = Query(
-        # The query travels to the workers, and the DataFrames do not.
+        # The query travels to the workers, but the DataFrames do not.
         streams=[replace(each, data=None) for each in streams],
         condition=on,
         select=select,
@@ -247,9 +249,9 @@ def sql(
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
     frames
-        The DataFrame of each stream, by the name the query gives it.
+        The DataFrame of each stream, by the name that the stream has in the query.
     time
-        Time column, of all streams or by stream.
+        Time column: one name for all streams, or a name for each stream.
     functions
         Functions of your own that the condition and the outputs call.
     k, policy, policy_options, learn_from
@@ -271,7 +273,7 @@ def sql(
     Returns
     -------
     DataFrame
-        As of :func:`recalljoin.join`.
+        As :func:`recalljoin.join` returns it.
 
     Raises
     ------
@@ -310,19 +312,19 @@ def sql(
 def _refuse_unknown(
     call: Callable[..., object], unknown: Mapping[str, object], elsewhere: Mapping[str, str]
 ) -> None:
-    """Refuse options that there are not, all of them together.
+    """Refuse unknown options, all in one message.
 
-    Python would raise a TypeError at the first one. As the type of ``**unknown`` is Never, type
-    checkers refuse them as well.
+    Python would raise a TypeError at the first unknown option. As the type of ``**unknown`` is
+    Never, type checkers refuse unknown options as well.
 
     Parameters
     ----------
     call
         What was called.
     unknown
-        The options it does not have.
+        The options that the call does not have.
     elsewhere
-        Where to say what is no option, by name.
+        For names that are no option here but are stated elsewhere: where.
     """
     known = _options_of(call)
     faults = [

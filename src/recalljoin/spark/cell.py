@@ -2,10 +2,10 @@
 
     parcels -> deliver -> the cell's instance -> results, state, report
 
-The instance stays in the memory of the Python worker; what is in Spark's state is enough to rebuild
-it. A random *token* is written to the state with every batch. It tells whether the instance in
-memory is the one the state belongs to: after a failed attempt, a retry elsewhere or a restart it is
-not, and the instance is rebuilt.
+The instance stays in the memory of the Python worker; Spark's state holds enough to rebuild it. A
+random *token* is written to the state with every batch. The token tells whether the instance in
+memory belongs to the state: after a failed attempt, a retry elsewhere or a restart it does not, and
+the instance is rebuilt.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from recalljoin.spark.report import Report
 
 MOST_IN_MEMORY = 64
-"""Instances a worker keeps, over all queries."""
+"""Most instances that a worker keeps, over all queries."""
 ENOUGH_BYTES = 1 << 22
-"""Results are handed to Spark when they take as much."""
+"""Results are handed to Spark when they take this many bytes."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ByTick:
-    """All tuples of a batch are there at once, and the control source chooses K."""
+    """All tuples of a batch arrive at once, and the control source chooses K."""
 
 
 @dataclass(frozen=True)
 class ByTuple:
-    """Tuples arrive one by one. K changes inside a batch, so the one cell chooses it."""
+    """Tuples arrive one by one. K changes inside a batch, so the only cell chooses K itself."""
 
     policy: PolicyPlan
     horizon: HorizonPlan
@@ -72,7 +72,7 @@ class CellPlan:
     layout: Layout
     settings: EngineSettings
     identity: str
-    """What must be the same for a state to mean the same, as JSON."""
+    """What must stay the same while a checkpoint is in use, as JSON."""
     log: ControlLog | None
     """Where cells report to, if anywhere."""
     period: int
@@ -81,17 +81,17 @@ class CellPlan:
     """How profiles count."""
     mode: Mode = ByTick()
     idle_after: int | None = None
-    """Milliseconds without a tuple after which a stream holds the others back no longer."""
+    """Milliseconds without a tuple after which a stream no longer holds other streams back."""
     late_rows: bool = False
     """Leave late tuples in the control log."""
     ahead: AheadRule | None = None
-    """Which times are too far ahead of their stream to be believed; None for none."""
+    """Decides which times are too far ahead of their stream; None to believe all times."""
     named_hot: Hot = NOT_HOT
     """Keys the user says are hot."""
     follows_hot: bool = True
-    """Whether other keys may be found to be hot, by whoever plans the batches."""
+    """Whether the planner of the batches may find other keys to be hot."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Names this very plan: an instance made for another one may have other settings."""
+    """Names this very plan: an instance made for another plan may have other settings."""
 
     @property
     def grid(self) -> Grid:
@@ -100,7 +100,7 @@ class CellPlan:
 
     @property
     def max_ahead(self) -> int | None:
-        """How far ahead of its stream a time is believed at once; None for any."""
+        """How far ahead of its stream a time is believed at once; None for no limit."""
         return None if self.ahead is None else self.ahead.max_ahead
 
     def hot_versions(self) -> tuple[Version, ...]:
@@ -116,7 +116,7 @@ class Memory:
     Parameters
     ----------
     most
-        How many are kept, over all queries.
+        How many instances are kept, over all queries.
     """
 
     def __init__(self, most: int) -> None:
@@ -124,14 +124,14 @@ class Memory:
         self._instances: OrderedDict[tuple[str, str], object] = OrderedDict()
 
     def take(self, run: str, token: str) -> object | None:
-        """Take an instance out while it changes: should it fail halfway, nobody may go on with it.
+        """Take an instance out while it changes: after a failure halfway it must not be used.
 
-        Returns None where there is none.
+        Returns None if there is no instance for the token.
         """
         return self._instances.pop((run, token), None)
 
     def keep(self, run: str, token: str, instance: object) -> None:
-        """Keep an instance for the batch that finds this token."""
+        """Keep an instance for the batch that finds this token in its state."""
         self._instances[run, token] = instance
         while len(self._instances) > self.most:
             self._instances.popitem(last=False)
@@ -146,14 +146,14 @@ MEMORY = Memory(MOST_IN_MEMORY)
 
 
 class Watch:
-    """Time by stage; stages follow one another."""
+    """Measures the time of each stage; stages follow one another."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._since = time.perf_counter()
 
     def stop(self, stage: str) -> None:
-        """The time since the last stop went into this stage."""
+        """Count the time since the last stop for this stage."""
         now = time.perf_counter()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
         self._since = now
@@ -163,16 +163,16 @@ class CellBatch(Protocol):
     """A cell with its state while it takes in one batch; one class for each mode."""
 
     def token(self) -> str:
-        """Names the state that was written last; empty before the first batch."""
+        """Name of the state that was written last; empty before the first batch."""
 
     def resume(self, instance: object | None) -> bool:
         """Go on with the instance in memory; without one, rebuild it from the state.
 
-        Returns whether it was rebuilt.
+        Returns whether the instance was rebuilt.
         """
 
     def refuse(self, delivery: Delivery) -> None:
-        """Take tuples out of the delivery whose time is not to be believed."""
+        """Take tuples with unbelievable times out of the delivery."""
 
     def take(self, delivery: Delivery) -> Generator[pa.RecordBatch, None, None]:
         """Let the tuples arrive; yields results."""
@@ -181,7 +181,7 @@ class CellBatch(Protocol):
         """Write what has changed to the state; returns the instance, to be kept in memory."""
 
     def report(self, delivery: Delivery, *, restored: bool) -> Report:
-        """What the batch has shown, but for the time it took; late rows are written down."""
+        """Report what the batch has shown, without times; write late rows to the control log."""
 
 
 def run_batch(
@@ -194,7 +194,7 @@ def run_batch(
 ) -> Generator[pa.RecordBatch, None, Report]:
     """Let a cell take in one batch: yields results, returns its report.
 
-    State and control log are written when the last of them have been taken.
+    State and control log are written after the last results have been taken.
     """
     watch = Watch()
     delivery = deliver(plan.query, parcels)
@@ -223,7 +223,7 @@ def run_batch(
 def gathered(
     steps: Generator[pa.RecordBatch, None, _T], watch: Watch
 ) -> Generator[pa.RecordBatch, None, _T]:
-    """Results on their way to Spark, in pieces large enough for what each costs there."""
+    """Results put together in large pieces, because Spark takes some time for each piece."""
     held: list[pa.RecordBatch] = []
     n_bytes = 0
     while True:
@@ -245,5 +245,5 @@ def _handed_on(held: list[pa.RecordBatch], watch: Watch) -> Iterator[pa.RecordBa
     piece = held[0] if len(held) == 1 else pa.concat_batches(held)
     watch.stop("join")
     yield piece
-    # Until it comes back here, Spark takes the piece and hands it on.
+    # The time until this line is reached is the time Spark takes to hand the piece on.
     watch.stop("emit")

@@ -1,4 +1,4 @@
-"""What a cell keeps in Spark's state: small meta data, and its tuples as chunks written once."""
+"""What a cell keeps in Spark's state: small metadata, and its tuples as chunks written once."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from recalljoin.spark.delivery import Delivery
 
 LAYOUT = 4
-"""Layout of the state written now; the only one that is read."""
+"""Layout of the state that is written, and the only layout that can be read."""
 LARGEST_CHUNK = 1 << 26
-"""Bytes of tuples in one state value, unless a single body is larger."""
+"""Most bytes of tuples in one state value, unless a single body is larger."""
 
 
 class CellStore(Protocol):
@@ -69,22 +69,22 @@ class Meta:
     base_time: int = NEVER
     watermark: int = NEVER
     token: str = ""
-    """Names this very state; empty before the first batch."""
+    """Random name of this very state; empty before the first batch."""
     next_chunk: int = 0
     chunks: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers of the chunks there are, each with the last watermark at which it has tuples in
-    windows; in the order of their batches."""
+    """Numbers of the stored chunks in the order of their batches, each with the last watermark at
+    which a tuple of the chunk is in its window."""
     remembered: Remembered | None = None
     """How far back tuples are kept; None before the first batch."""
     k: int = 0
     clock: int = 0
-    """What the control source said last."""
+    """The driver's clock, as the control source said last."""
     seen_at: list[int | None] = field(default_factory=list)
-    """For each stream the clock when it last had a tuple; None for the next clock to be told."""
+    """For each stream the clock when it last had a tuple; None until the clock is known again."""
     placed_by: dict[str, Any] = field(default_factory=FIRST.to_json)
-    """The version of hot keys by which the tuples there are were placed."""
+    """The version of hot keys by which the stored tuples were placed."""
     confirmed: list[int] = field(default_factory=list)
-    """For each stream by how much tuples far ahead of it have outnumbered others."""
+    """For each stream by how many tuples far ahead have outnumbered other tuples."""
     layout: int = LAYOUT
 
     @property
@@ -94,14 +94,14 @@ class Meta:
 
 
 def read_meta(store: CellStore, identity: str, m: int) -> Meta:
-    """The meta data of a cell, new ones if it has none.
+    """The metadata of a cell; new metadata if it has none.
 
     Raises
     ------
     StateVersionError
         When the state has a layout this release cannot read.
     InvalidSetting
-        When it belongs to another join.
+        When the state belongs to another join.
     """
     content = store.read_meta()
     if content is None:
@@ -116,7 +116,7 @@ def read_meta(store: CellStore, identity: str, m: int) -> Meta:
 
 
 def check_layout(written: int | None, now: int) -> None:
-    """Refuse to read what another release has written differently.
+    """Refuse to read a state that another release has written in another layout.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def check_identity(written: str, now: str) -> None:
     Raises
     ------
     InvalidSetting
-        When the checkpoint was written for something else.
+        When the checkpoint was written for another join.
     """
     if written == now:
         return
@@ -158,12 +158,12 @@ def check_identity(written: str, now: str) -> None:
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """A chunk as it stands in the state."""
+    """A chunk as it is stored in the state."""
 
     chunk: Chunk
     batch: int
     owned: tuple[NDArray[np.bool_] | None, ...]
-    """For each stream, which tuples are the copy that counts; None where the cell decides."""
+    """For each stream, which tuples are the copy that counts; None where the cell's place tells."""
 
 
 def append(
@@ -175,7 +175,7 @@ def append(
     remembered: Remembered,
     now: Clocks,
 ) -> None:
-    """Write what a batch has changed: its tuples, the clocks, and chunks nobody needs any more.
+    """Write the tuples and clocks of a batch, and drop chunks that nobody needs any more.
 
     Parameters
     ----------
@@ -184,11 +184,11 @@ def append(
     delivery
         The batch's tuples.
     batch
-        Its number.
+        Number of the batch.
     remembered
         How far back the pipeline's memory goes.
     now
-        Clocks as this batch left them.
+        Clocks after this batch.
     """
     query, retention = delivery.query, remembered.retention
     chunks, meta.chunks = meta.chunks, []
@@ -203,7 +203,7 @@ def append(
             continue
         needed = needed_at(query, retention, stored.chunk, now.watermark)
         if 2 * sum(int(mask.sum()) for mask in needed) < sum(map(len, needed)):
-            # The batch is longer than the windows: most of it is over already.
+            # The batch is longer than the windows: most of its tuples have left their windows.
             content = encode_part(stored, needed)
         else:
             content = encode_chunk(bodies, stored.chunk.before, batch)
@@ -216,20 +216,20 @@ def append(
 
 
 def add_chunk(store: CellStore, meta: Meta, content: bytes, last: int) -> None:
-    """Write one more chunk, with tuples in windows until the watermark has passed ``last``."""
+    """Write one more chunk, whose tuples are in windows until the watermark has passed ``last``."""
     store.write_chunk(meta.next_chunk, content)
     meta.chunks.append((meta.next_chunk, last))
     meta.next_chunk += 1
 
 
 def read_chunks(store: CellStore, meta: Meta, query: BoundQuery) -> Iterator[StoredChunk]:
-    """All chunks there are, in the order of their batches."""
+    """All stored chunks, in the order of their batches."""
     for number, _ in meta.chunks:
         yield decode_chunk(query, store.read_chunk(number))
 
 
 def encode_chunk(bodies: Sequence[Sequence[bytes]], before: Clocks, batch: int) -> bytes:
-    """Tuples of each stream as they came, with the clocks before them."""
+    """A chunk: the bodies of each stream as they came, with the clocks before the batch."""
     return framed({"before": asdict(before), "batch": batch}, bodies)
 
 
@@ -262,7 +262,7 @@ def _stored(
     before: Clocks,
     batch: int,
 ) -> StoredChunk:
-    # What tells copies apart is of no use after the batch.
+    # The column that tells copies apart is of no use after the batch.
     needed = tuple(t.select(needed_schema(query, s).names) for s, t in enumerate(tables))
     owned = tuple(owned_in(table) for table in tables)
     return StoredChunk(Chunk(needed, tuple(times), before), batch, owned)
@@ -271,7 +271,7 @@ def _stored(
 def _in_values(
     delivery: Delivery, before: Clocks, batch: int
 ) -> Iterator[tuple[list[list[bytes]], StoredChunk]]:
-    """The tuples of a batch, divided over state values of a reasonable size; none for none."""
+    """The tuples of a batch, divided over state values of a reasonable size."""
     m = len(delivery.tables)
     begins, ends = [0] * m, [0] * m
     bodies: list[list[bytes]] = [[] for _ in range(m)]

@@ -1,15 +1,16 @@
 """Which cells a tuple goes to: the shares (hypercube) scheme.
 
-Cells form a grid. Each class of equal attributes is a dimension of it; a stream without any
+Cells form a grid. Each class of equal attributes is a dimension of the grid; a stream without any
 equality has a dimension of its own, on which its tuples are placed by a hash of their content. A
-tuple has a coordinate on the dimensions it knows and is copied along those it lacks. The members
-of a result agree on every dimension, and each dimension is known to one of them at least: so a
-result is found in one cell, and in no other.
+tuple has a coordinate on the dimensions that its stream has, and is copied along all other
+dimensions. The members of a result agree on every dimension, and at least one member has a
+coordinate on each dimension: so a result is found in one cell, and in no other.
 
-All tuples of one key meet in one coordinate of its dimension, which is too much for one cell if
-most tuples have that key. A *hot* key is given all coordinates instead, as a small grid of its own:
-there every stream that has the key has an axis, on which its tuples are placed by a hash of their
-content, and is copied along the axes of the others. The same argument holds.
+All tuples of one key meet in one coordinate of the key's dimension, which is too much for one cell
+if most tuples have that key. A *hot* key is given all coordinates instead, as a small grid of its
+own: every stream that has the key has an axis there, on which its tuples are placed by a hash of
+their content, and its tuples are copied along the axes of the other streams. By the same argument
+a result is found in one cell only.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Dimension:
     """One axis of the grid."""
 
     streams: frozenset[int]
-    """The streams whose tuples have a coordinate on it."""
+    """The streams whose tuples have a coordinate on this dimension."""
     equality: int | None
-    """The class of equal attributes it stands for; None for a stream's own dimension."""
+    """The class of equal attributes of this dimension; None for a stream's own dimension."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Hot:
     """Keys that are spread over all coordinates of their dimension."""
 
     keys: tuple[tuple[int, ...], ...] = ()
-    """For each class of equal attributes, growing hashes of its hot keys."""
+    """For each class of equal attributes, the hashes of its hot keys in ascending order."""
 
     def among(self, hashes: UInt64s, equality: int | None) -> NDArray[np.bool_]:
-        """Which of some keys of a class are hot."""
+        """Which keys of a class, given by their hashes, are hot."""
         if equality is None or equality >= len(self.keys) or not self.keys[equality]:
             return np.zeros(len(hashes), dtype=np.bool_)
         return np.isin(hashes, np.array(self.keys[equality], dtype=np.uint64))
@@ -88,7 +89,7 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        """Cells in all."""
+        """Number of cells."""
         return math.prod(self.shares)
 
     @cached_property
@@ -100,18 +101,18 @@ class Grid:
         return tuple(d for d, dim in enumerate(self.dimensions) if s not in dim.streams)
 
     def n_copies(self, s: int) -> int:
-        """Cells that hold each tuple of a stream."""
+        """Number of cells that hold a copy of each tuple of a stream."""
         return math.prod(self.shares[d] for d in self.lacks(s))
 
     def load(self) -> float:
-        """Tuples a cell takes in, if every stream brings one."""
+        """Tuples that a cell takes in on average, if every stream brings one tuple."""
         return sum(self.n_copies(s) for s in range(self.m)) / self.n_cells
 
     def owns(self, cell: int, s: int) -> bool:
-        """Whether tuples of a stream are counted in this cell, of all that hold a copy.
+        """Whether this cell, of all cells with a copy, counts the tuples of a stream.
 
-        Copies differ on the dimensions the stream lacks alone, so the one at their beginning is
-        the tuple's owner.
+        The cells of the copies differ only on the dimensions that the stream lacks, so the cell
+        with coordinate 0 on all these dimensions is the tuple's owner.
         """
         return all(cell // self._strides[d] % self.shares[d] == 0 for d in self.lacks(s))
 
@@ -128,7 +129,7 @@ class Grid:
     def copies_of(
         self, query: BoundQuery, s: int, table: pa.Table, ts: Cells, hot: Hot = NOT_HOT
     ) -> tuple[Cells, Cells]:
-        """All copies of a stream's tuples: for each the tuple's number, and its cell."""
+        """All copies of a stream's tuples: for each copy the number of its tuple, and its cell."""
         if not hot:
             cells = self.cells_of(query, s, table, ts)
             return np.repeat(np.arange(len(cells)), cells.shape[1]), cells.ravel()
@@ -142,7 +143,7 @@ class Grid:
                 content = _content_hashes(table.filter(pa.array(is_hot)), ts[is_hot])
                 coordinates[is_hot] = self._first_of_hot(s, d, hashes[is_hot], content)
                 steps = self._hot_steps(s, d)
-                # Each hot tuple in as many copies as the other streams' axes have places.
+                # A hot tuple has as many copies as the other streams' axes have places.
                 n = np.where(is_hot[rows], len(steps), 1)
                 step = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
                 rows, cells = np.repeat(rows, n), np.repeat(cells, n)
@@ -163,7 +164,7 @@ class Grid:
         return dict(zip(members, best.shares, strict=True))
 
     def _hot_steps(self, s: int, d: int) -> Cells:
-        """Where the copies of a hot tuple stand, seen from the first of them."""
+        """Distances of the copies of a hot tuple from its first copy, on a dimension."""
         steps = np.zeros(1, dtype=np.int64)
         stride = 1
         for member, share in self._hot_shares(d).items():
@@ -176,7 +177,7 @@ class Grid:
         """First coordinate of hot tuples on a dimension, by hashes of key and content."""
         shares = self._hot_shares(d)
         stride = math.prod(share for member, share in shares.items() if member < s)
-        # Each key begins elsewhere, or the first cells would have a share of all of them.
+        # Each key begins at another place, or the first cells would hold tuples of all hot keys.
         begins = to_share(mixed(keys + _TURN), self.shares[d])
         return begins + to_share(content, shares[s]) * stride
 
@@ -196,7 +197,7 @@ class Grid:
 
 
 def owned_by(grid: Grid, cell: int) -> Owned:
-    """Which tuples are counted in a cell that has none yet."""
+    """Which tuples are counted in a new cell, which has no tuples yet."""
     return Owned(np.array([grid.owns(cell, s) for s in range(grid.m)]))
 
 
@@ -240,7 +241,7 @@ def key_hashes(query: BoundQuery, equality: int, s: int, table: pa.Table, ts: Ce
     values = evaluate(members[s], lambda _, name: _one_array(table.column(name)), table.num_rows)
     hashes = hashed(values)
     if values.null_count:
-        # A null key joins nothing, so it may be anywhere: not all of them in one cell.
+        # A null key joins nothing, so its cell does not matter: null keys are spread over cells.
         hashes = np.where(np.asarray(values.is_valid()), hashes, mixed(ts.view(np.uint64)))
     return hashes
 
@@ -255,7 +256,7 @@ def _content_hashes(table: pa.Table, ts: Cells) -> UInt64s:
 def spread_keys(n: int) -> tuple[int, ...]:
     """Group keys that Spark's hash spreads evenly over ``n`` partitions.
 
-    Even as well over any number of partitions that divides ``n``.
+    They are spread evenly over any number of partitions that divides ``n``, too.
     """
     found: dict[int, int] = {}
     key = 0
@@ -267,14 +268,14 @@ def spread_keys(n: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where cells live: each in a group, each group in a partition of Spark's state.
+    """Where cells live: each cell in a group, each group in a partition of Spark's state.
 
     Parameters
     ----------
     grid
         The cells.
     n_groups
-        Groups, which Spark calls one by one; cells of one group run as threads.
+        Number of groups. Spark calls groups one by one; cells of one group run as threads.
     """
 
     grid: Grid
@@ -295,7 +296,7 @@ def make_grid(query: BoundQuery, n_cells: int) -> Grid:
     query
         The bound query.
     n_cells
-        Cells that can be used. Fewer are, where a full use would only make more copies.
+        Most cells. Fewer cells are used where more cells would only mean more copies.
     """
     if not 1 <= n_cells <= MOST_CELLS:
         message = f"`cells` must be between 1 and {MOST_CELLS}, got {n_cells!r}"
@@ -307,7 +308,8 @@ def make_grid(query: BoundQuery, n_cells: int) -> Grid:
     with_key = frozenset().union(*(dimension.streams for dimension in dimensions))
     dimensions += [Dimension(frozenset({s}), None) for s in range(m) if s not in with_key]
     grids = (Grid(m, tuple(dimensions), shares) for shares in _all_shares(len(dimensions), n_cells))
-    # Among equals the one with fewer cells, then the one that splits the first dimensions.
+    # Among equally good grids, the one with fewer cells, then the one that splits the first
+    # dimensions.
     return min(grids, key=lambda g: (round(g.load(), 9), g.n_cells, [-share for share in g.shares]))
 
 

@@ -1,8 +1,8 @@
-"""What Spark computes of a query: what concerns one stream, and what is selected.
+"""The parts of a query that Spark computes: expressions of one stream, and what is selected.
 
 Parts of the condition that read one stream become columns of that stream before its tuples are
 routed. What is selected is computed when results are rows again, over one struct per stream. Both
-have all of Spark's functions, and Spark's rules about nulls and errors.
+kinds may use all of Spark's functions, and follow Spark's rules about nulls and errors.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 def bind_frames(
     query: Query, frames: Mapping[str, DataFrame], *, time_unit: TimeUnit
 ) -> tuple[BoundQuery, dict[str, DataFrame]]:
-    """A query bound to the DataFrames of its streams, and these with the columns it computes.
+    """A query bound to the DataFrames of its streams, and the DataFrames with computed columns.
 
     Parameters
     ----------
     query
-        As the user states it.
+        The query as the user states it.
     frames
         The DataFrame of each stream, by the stream's name.
     time_unit
-        What integer times count in.
+        Unit of integer times.
 
     Raises
     ------
@@ -56,12 +56,12 @@ def bind_frames(
 def computed_schemas(
     columns: Mapping[str, Mapping[str, str]], frames: Mapping[str, DataFrame]
 ) -> dict[str, pa.Schema]:
-    """The types of what Spark computes for each stream.
+    """The types of the columns that Spark computes for each stream.
 
     Parameters
     ----------
     columns
-        For each stream Spark's SQL, by name of a column.
+        For each stream the Spark SQL of each column, by the column's name.
     frames
         The DataFrame of each stream.
 
@@ -86,14 +86,14 @@ def computed_schemas(
 
 
 def with_computed(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """The DataFrame with further columns, of which the SQL is given by name."""
+    """The DataFrame with further columns; ``columns`` has the SQL of each, by its name."""
     if not columns:
         return frame
     return frame.select("*", *(sf.expr(text).alias(name) for name, text in columns.items()))
 
 
 def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
-    """What a query selects, from results with the columns it reads.
+    """What a query selects, computed from results that hold the columns which the query reads.
 
     Raises
     ------
@@ -131,6 +131,6 @@ def quoted(name: str) -> str:
 
 
 def _fault(text: str, error: PySparkException) -> str:
-    # After the first line come the plan and where in the text it was.
+    # After the first line of Spark's message come the plan and the place in the text.
     first = str(error).strip().split("\n", maxsplit=1)[0]
     return f"in `{text}`: Spark cannot compute it: {first}"

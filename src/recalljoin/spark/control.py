@@ -1,12 +1,13 @@
 """The control source: a streaming source whose offsets carry the slack of every batch.
 
-Spark asks it for an offset when it plans a batch, which is after the batch before has finished.
-It then reads what the cells have left in the control log, lets the policy choose K, decides how
-long tuples are remembered, and puts both into the offset. Spark writes offsets to its own log
-before it runs a batch: so the K of a batch is decided once, and the same in every replay. Its
-rows, one for every cell, take K to the cells.
+Spark asks the control source for an offset when it plans a batch, after the previous batch has
+finished. The control source then reads what the cells have left in the control log, lets the policy
+choose K and the horizon, and puts both into the offset. Spark writes offsets to its own log before
+it runs a batch: so the K of a batch is decided once, and is the same in every replay. The rows of
+the control source, one for every cell, take K to the cells.
 
-It is the heartbeat as well: without its rows, a batch without data would call no cell.
+The control source is the heartbeat as well: without its rows, a batch without data would call no
+cell.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _LOG = logging.getLogger(__name__)
 
 FORMAT = "recalljoin_control"
 CONTROL_LOG = "control_log"
-"""Where an offset says the control log is, so that it is found from the progress of a query."""
+"""Entry of an offset with the place of the control log, so that a query's progress tells it."""
 LAYOUT = 5
 """How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
 name would look like an empty state."""
 COMPACT_AFTER = 256
-"""Batches whose reports are put together when there are so many."""
+"""When there are reports of this many batches, they are put together."""
 _NOT_COMPACTED = 8
 _SHORTEST_LOOK = 0.1
 """Seconds between two looks at the control log while there is no data."""
@@ -60,13 +61,13 @@ class ControlPlan:
     identity: str
     policy: PolicyPlan
     horizon: HorizonPlan | None
-    """What says how long tuples are remembered; None where the cell does."""
+    """Chooses how long tuples are remembered; None where the cell chooses."""
     heartbeat: int | None = None
-    """Milliseconds between batches without data; None for none after the first."""
+    """Milliseconds between batches without data; None for no such batch after the first."""
     flush: bool = False
     """Whether the end of a bounded run releases everything."""
     notices: Notices | None = None
-    """What is said in the log about the input; nothing has been said yet."""
+    """Warns of strange input in the driver's log; new, so that nothing has been said yet."""
     grid: Grid | None = None
     """The cells, if keys found to be hot are to be spread over them."""
 
@@ -88,11 +89,11 @@ class ControlSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What the format is called."""
+        """Name of the format."""
         return FORMAT
 
     def schema(self) -> str:
-        """Parcels for the cells."""
+        """The rows are parcels for the cells."""
         return PARCELS_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002 - Spark's
@@ -102,7 +103,7 @@ class ControlSource(DataSource):
 
 @dataclass
 class _Word(InputPartition):
-    """What one batch's rows are made of."""
+    """What the control source says to the cells in one batch."""
 
     keys: tuple[int, ...]
     control: Control
@@ -125,7 +126,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._told: list[Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before the first batch."""
+        """The offset before the first batch."""
         return {
             "n": 0,
             "k": 0,
@@ -142,15 +143,15 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Called in a bounded run: it must come to an end."""
+        """Called by Spark in a bounded run, which must come to an end."""
         self._bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
-        """Where the next batch ends: one step further, with its slack, or where it starts."""
+        """Offset at the end of the next batch, with its K; ``start`` if there is no next batch."""
         self._check(start)
         is_up_to_date = self._catch_up()
         now = max(int(time.time() * 1000), start["clock"])
-        # The first batch of a run may hold data whatever the last one of the run before did.
+        # The first batch of a run may hold data, even if the last batch of the run before did not.
         if not (self._first_call or self._last_had_data or self._is_due(start, now)):
             return start
         self._first_call = False
@@ -160,7 +161,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._tracker is not None and is_up_to_date:
             versions = next_versions(versions, self._tracker, self._last_batch + 1)
         hot = [each.to_json() for each in versions]
-        # Before Spark runs the batch, as its tasks look there.
+        # This is written before Spark runs the batch, as the batch's tasks read it.
         self._tell_tasks(hot)
         self._say_if_limited(start.get("limited", False))
         return {
@@ -184,9 +185,9 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_identity(offset["identity"], self._plan.identity)
 
     def _slack(self, start: dict[str, Any]) -> int:
-        """K of the next batch; without any report, no less than that of the batch before."""
+        """K of the next batch; without any report, no less than K of the batch before."""
         if self._last_batch < 0:
-            # A new query, or one whose control log was lost.
+            # The query is new, or its control log was lost.
             return max(int(start["k"]), self._adaptation.k)
         return self._adaptation.k
 
@@ -215,13 +216,13 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return heartbeat is not None and now - start["clock"] >= heartbeat
 
     def _catch_up(self) -> bool:
-        """Take in every batch that has not been seen, in order; says whether there was any.
+        """Take in every reported batch not seen before, in order; says whether there was any.
 
-        If there was, the last one is the batch before the one to be planned.
+        If there was, the last of these batches is the one before the batch to be planned.
         """
         now = time.monotonic()
         if not self._last_had_data and now - self._looked_at < _SHORTEST_LOOK:
-            # Spark asks a hundred times a second while nothing comes.
+            # While no data come, Spark asks a hundred times a second.
             return False
         self._looked_at = now
         before = self._last_batch
@@ -236,7 +237,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._last_had_data = report.has_data
             self._n_loose += 1
         if self._n_loose >= COMPACT_AFTER:
-            # The last batches may be run again, and would report again.
+            # The last batches are left out: they may be run again, and would report again.
             self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
             self._n_loose = _NOT_COMPACTED
         return self._last_batch > before
@@ -246,9 +247,9 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check(end)
         if end["n"] == start["n"]:
             return []
-        # Should the control log have been lost, the offset still knows.
+        # The offset holds the hot keys as well, in case the control log was lost.
         self._tell_tasks(end["hot"])
-        # Offsets of an old checkpoint know less.
+        # Offsets of an old checkpoint lack some entries.
         control = Control(
             k=end["k"],
             clock=end["clock"],

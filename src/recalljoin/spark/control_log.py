@@ -1,15 +1,15 @@
 """The control log: a folder in which cells leave what the driver, and people, want to know.
 
-    <folder>/query                      the id of the query it belongs to
+    <folder>/query                      the id of the query that the folder belongs to
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
-    <folder>/history/<first>-<last>     the same of many old batches, all cells together
+    <folder>/history/<first>-<last>     reports of many old batches, all cells together
     <folder>/hot                        keys that are spread over cells, and since which batch
-    <folder>/moves/<batch>/<cell>       tuples handed over when these change
+    <folder>/moves/<batch>/<cell>       tuples handed over when hot keys change
     <folder>/late/<stream>/...          late tuples, Parquet
     <folder>/refused/<stream>/...       refused rows, Parquet
 
-Every object has one writer and is written at once; a retry writes the same again. So the folder
-may lie on an object store.
+Every object has one writer and is written as a whole; a retry writes the same content again. So the
+folder may be on an object store.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ControlLog:
 
     @property
     def address(self) -> str | None:
-        """Where it is, for anybody to read; None where the address holds a password."""
+        """The folder's address, which anybody may read; None if it holds a password."""
         parts = urlparse(self.folder)
         if not parts.scheme:
             return str(Path(self.folder).absolute())
@@ -61,12 +61,12 @@ class ControlLog:
         return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
 
     def own(self, query_id: str) -> None:
-        """Take the folder for a query, or see that it has been.
+        """Take the folder for a query, or check that it belongs to the query already.
 
         Raises
         ------
         InvalidSetting
-            When it belongs to another query.
+            When the folder belongs to another query.
         """
         owner = self._read("query")
         if owner is None:
@@ -85,9 +85,9 @@ class ControlLog:
         self._write(name, report.to_json().encode())
 
     def reports_after(self, batch: int) -> Iterator[Report]:
-        """Batches later than ``batch``, over all cells and in order.
+        """Reports of the batches after ``batch``, over all cells and in order.
 
-        Ends at the first one that some cell has not reported yet.
+        They end before the first batch that some cell has not reported yet.
         """
         for first, last in self._history():
             if last > batch:
@@ -106,8 +106,8 @@ class ControlLog:
     def compact(self, last: int) -> None:
         """Put the reports of old batches, up to ``last``, into one object.
 
-        Called by the driver alone. Should it be interrupted, batches are there twice for a while,
-        and are read once.
+        Called by the driver alone. If that is interrupted, some batches are stored twice for a
+        while, but are read once.
         """
         numbers = [number for number in self._reported() if number <= last]
         kept = max((end for _, end in self._history()), default=-1)
@@ -123,7 +123,7 @@ class ControlLog:
             system.delete_dir(f"{root}/reports/{number:012d}")
 
     def write_hot(self, versions: Iterable[Version]) -> None:
-        """Say which keys are hot, for the tasks of the batches to come. Called by the driver."""
+        """Say which keys are hot, for the tasks of later batches. Called by the driver alone."""
         self._write("hot", json.dumps([each.to_json() for each in versions]).encode())
 
     def read_hot(self) -> tuple[Version, ...]:
@@ -142,7 +142,7 @@ class ControlLog:
         return self._read(f"moves/{since:012d}/{cell:05d}")
 
     def forget_moves(self, before: int) -> None:
-        """Remove what was handed over for batches before this one."""
+        """Remove the tuples that were handed over for batches before ``before``."""
         system, root = self._place
         for name in self._names("moves"):
             if int(name) < before:
@@ -162,7 +162,7 @@ class ControlLog:
         return [(int(first), int(last)) for first, last in spans]
 
     def _report(self, batch: int) -> Report | None:
-        """A batch over all cells; None while a cell has not left its part."""
+        """The report of a batch over all cells; None while a cell has not left its part."""
         folder = f"reports/{batch:012d}"
         parts = [
             Report.from_json(self._must_read(f"{folder}/{name}"))
@@ -179,7 +179,7 @@ class ControlLog:
         self._write(name, sink.getvalue().to_pybytes())
 
     def rows_folder(self, kind: str, stream: str) -> str | None:
-        """Where late or refused rows of a stream are; None when there are none."""
+        """Where late or refused rows of a stream are; None when no row was written."""
         system, root = self._place
         chosen = pafs.FileSelector(f"{root}/{kind}/{stream}", allow_not_found=True)
         if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
@@ -195,7 +195,7 @@ class ControlLog:
         return self.exists() or self._read("query") is not None
 
     def last_report(self) -> Report | None:
-        """The newest batch that all cells have reported; None before the first."""
+        """Report of the newest batch that all cells have reported; None before the first."""
         for number in reversed(self._reported()):
             complete = self._report(number)
             if complete is not None:
@@ -226,7 +226,7 @@ class ControlLog:
             with system.open_output_stream(path) as stream:
                 stream.write(content)
             return
-        # A file appears at once or not at all: a reader must never see half of it.
+        # A file appears as a whole or not at all: a reader must never see half of it.
         draft = f"{path}.{uuid.uuid4().hex}.draft"
         Path(draft).write_bytes(content)
         os.replace(draft, path)  # noqa: PTH105 - a string all along

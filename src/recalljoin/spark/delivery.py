@@ -1,4 +1,4 @@
-"""What a cell is given in one batch: parcels of all tasks, unpacked, without unbelievable times."""
+"""What a cell is given in one batch: the parcels of all tasks, unpacked and checked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Body(NamedTuple):
 
     content: bytes
     n: int
-    """How many there are."""
+    """Number of tuples."""
 
 
 class Delivery:
@@ -53,7 +53,7 @@ class Delivery:
     query
         The bound query.
     bodies
-        Tuples of each stream, in the order they are taken in.
+        Tuples of each stream, in the order in which they are taken in.
     """
 
     def __init__(self, query: BoundQuery, bodies: Sequence[Sequence[bytes]]) -> None:
@@ -68,29 +68,29 @@ class Delivery:
             pa.concat_tables(tables) if tables else needed_schema(query, s).empty_table()
             for s, tables in enumerate(pieces)
         ]
-        """Its tuples of each stream. Where a stream's tuples have copies, column
-        :data:`~recalljoin.spark.packing.PLACE` tells them apart."""
+        """The cell's tuples of each stream. Where a stream's tuples have copies, column
+        :data:`~recalljoin.spark.packing.PLACE` tells the tuples apart."""
         self._times: list[Int64s | None] = [None] * m
         self.n_arrived = [0] * m
         """Tuples of each stream in all cells together."""
         self.marks = np.full(m, NEVER, dtype=np.int64)
-        """Largest timestamp of each stream; NEVER where none came."""
+        """Largest timestamp of each stream in the batch; NEVER where no tuple came."""
         self.has_data = False
         """Whether any task sent anything."""
         self.refused: list[dict[str, int]] = [{} for _ in range(m)]
-        """For each stream, rows refused by reason."""
+        """For each stream, the number of refused rows by reason."""
         self.refused_rows: list[list[pa.Table]] = [[] for _ in range(m)]
-        """For each stream, the rows themselves; sent to the first cell only."""
+        """For each stream, the refused rows; sent to the first cell only."""
         self.control: Control | None = None
         self.route_seconds = 0.0
         self.heavy: list[Heavy] = []
         """Keys that many tuples of a task have."""
         self.spans: list[list[Span]] = [[] for _ in range(m)]
-        """For each stream how many tuples lie where, in all cells together."""
+        """For each stream the number of tuples by span of time, in all cells together."""
 
     @property
     def is_end(self) -> bool:
-        """Whether the input ends here."""
+        """Whether the input ends with this batch."""
         return self.control is not None and self.control.flush and not self.has_data
 
     def times(self, s: int) -> Int64s:
@@ -103,7 +103,7 @@ class Delivery:
         return known
 
     def owned(self, s: int) -> NDArray[np.bool_] | None:
-        """Which of a stream's tuples are the copy that counts, where they say so themselves."""
+        """Which of a stream's tuples are the copy that counts; None if the cell's place tells."""
         return owned_in(self.tables[s])
 
     def arrivals(self) -> Arrivals:
@@ -125,20 +125,20 @@ class Delivery:
         clock: int,
         owns: Sequence[bool],
     ) -> None:
-        """Take out the tuples whose time is absurdly far ahead of their stream.
+        """Refuse tuples whose time is absurdly far ahead of their stream.
 
         Parameters
         ----------
         rule
-            Which tuples these are; None refuses none.
+            Decides which times are too far ahead; None refuses no tuple.
         local_times
-            How far the streams had come before.
+            How far the streams had come before the batch.
         confirmed
-            What the rule remembers of each stream; brought up to date.
+            What the rule remembers of each stream; changed in place.
         clock
-            The driver's clock as it was known last, in milliseconds since 1970; 0 for not at all.
+            The driver's clock as last known, in milliseconds since 1970; 0 if never known.
         owns
-            For each stream whether its tuples count in this cell, where they do not say so.
+            For each stream whether its tuples count in this cell, for tuples without a flag.
         """
         spans = {s: each for s, each in enumerate(self.spans) if each}
         if rule is None or not spans:
@@ -158,7 +158,7 @@ class Delivery:
         table, ahead = self.tables[s], self.times(s) >= limit
         if not ahead.any():
             return
-        # Of the copies of a tuple, the one that counts is written down.
+        # Of the copies of a refused tuple, only the copy that counts is written down.
         owned = self.owned(s)
         mine = ahead & (owns if owned is None else owned)
         if mine.any():
@@ -172,7 +172,7 @@ class Delivery:
 
 @dataclass
 class _Pieces:
-    """Bodies on their way, in rows of a limited size."""
+    """Collects bodies, which travel in rows of a limited size."""
 
     found: dict[tuple[str, int, int, int], list[tuple[int, bytes]]]
 
@@ -181,7 +181,7 @@ class _Pieces:
         self.found.setdefault(place, []).append((head.piece, body))
 
     def bodies(self, kind: str, m: int) -> list[list[bytes]]:
-        """For each stream its bodies. Tasks finish in any order; their tuples are taken in one."""
+        """For each stream its bodies, in a fixed order: tasks may finish in any order."""
         of_streams: list[list[bytes]] = [[] for _ in range(m)]
         for (of_kind, s, _, _), parts in sorted(self.found.items()):
             if of_kind == kind:

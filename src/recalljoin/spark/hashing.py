@@ -29,8 +29,8 @@ _FACTOR = np.uint64(0xD1342543DE82EF95)
 def hashed(values: pa.Array) -> UInt64s:
     """A hash of each value; equal values of one type have equal hashes.
 
-    As in the join, NaN equals NaN and -0.0 equals 0.0. Nulls share one hash. Values of nested
-    types are told apart by their number of entries at most.
+    As in the join, NaN equals NaN and -0.0 equals 0.0. Nulls share one hash. Of nested values, at
+    most the number of entries enters the hash.
     """
     codes = KeyCodes(values.type) if not pt.is_nested(values.type) else None
     if codes is not None and codes.interned is None:
@@ -65,7 +65,7 @@ def to_share(hashes: UInt64s, share: int) -> NDArray[np.int64]:
 
 def _as_bytes(values: pa.Array) -> pa.Array:
     if not (pt.is_binary(values.type) or pt.is_large_binary(values.type)):
-        # Text as it is, wide decimals as their digits.
+        # Text is hashed as it is, wide decimals as their digits.
         values = values.cast(pa.large_string())
     return values.cast(pa.large_binary())
 
@@ -81,7 +81,7 @@ def _hashed_bytes(values: pa.Array) -> UInt64s:
     if data is None or not lengths.any():
         return mixed(hashes)
     content = np.frombuffer(data, dtype=np.uint8)[starts[0] : starts[-1]]
-    # Each byte counts as a random number times a power that depends on its place in the value.
+    # Each byte enters as a random number times a power that depends on its place in the value.
     places = np.arange(len(content)) - np.repeat(starts[:-1] - starts[0], lengths)
     powers = np.cumprod(np.full(int(lengths.max()), _FACTOR, dtype=np.uint64))
     sums = np.cumsum(_OF_BYTE[content] * powers[places], dtype=np.uint64)
@@ -91,7 +91,7 @@ def _hashed_bytes(values: pa.Array) -> UInt64s:
 
 
 def spark_hash(value: int, seed: int = 42) -> int:
-    """Spark's hash of a long, which decides about the partition of a group (Murmur3, 32 bits)."""
+    """Spark's hash of a long (Murmur3, 32 bits), which decides on the partition of a group."""
     bits = value & 0xFFFFFFFFFFFFFFFF
     h = seed
     for word in (bits & 0xFFFFFFFF, bits >> 32):

@@ -1,10 +1,11 @@
-"""Tuples that change their cells because a key has become hot, or is so no longer.
+"""Tuples that move to other cells because a key has become hot, or is no longer hot.
 
-In the batch before the change counts, every cell leaves the tuples that will be placed otherwise,
-each by the cell that counts it, in the control log. In the batch from which on it counts, every
-cell takes such tuples out of its chunks, and puts in those of all cells that belong to it now. A
-chunk knows its batch and the clocks before it, and these are the same in all cells: so a tuple
-that has moved is as late, as buffered or as joined as if it had always been there.
+In the batch before the change takes effect, every cell writes the tuples that will move to the
+control log; a tuple with copies is written by the cell that counts it. In the batch in which the
+change takes effect, every cell takes the moving tuples out of its chunks, and adds the tuples of
+all cells that belong to it now. A chunk knows its batch and the clocks before the batch, which are
+the same in all cells: so a tuple that has moved is as late, as buffered or as joined as if it had
+always been in its new cell.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def hand_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, after: Version) -> None:
-    """Leave the tuples that will be placed otherwise from the next batch on."""
+    """Write the tuples that will be in other cells from the next batch on to the control log."""
     assert plan.log is not None
     moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, after.hot))
     chunks = []
@@ -54,7 +55,7 @@ def hand_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, after: Ve
 
 
 def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Version) -> None:
-    """Bring a cell's chunks in line with the version that counts now."""
+    """Bring a cell's chunks in line with the version of hot keys that counts now."""
     assert plan.log is not None
     moves = _moves(plan, _changed(Version.from_json(meta.placed_by).hot, now.hot))
     chunks: list[tuple[int, bytes]] = []
@@ -89,7 +90,7 @@ def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Vers
 
 
 def _changed(before: Hot, after: Hot) -> Hot:
-    """Keys whose place is another one."""
+    """Keys that are hot in one of two versions only."""
     n = max(len(before.keys), len(after.keys))
     pairs = (
         tuple(set(hot.keys[c]) if c < len(hot.keys) else set() for hot in (before, after))
@@ -99,7 +100,7 @@ def _changed(before: Hot, after: Hot) -> Hot:
 
 
 def _moves(plan: CellPlan, changed: Hot) -> Callable[[StoredChunk], list[NDArray[np.bool_]]]:
-    """What says of a chunk's tuples, stream by stream, which of them have another place now."""
+    """A function that says, for each stream of a chunk, which of its tuples move."""
 
     def moves(stored: StoredChunk) -> list[NDArray[np.bool_]]:
         masks = []
@@ -123,7 +124,7 @@ def _handed_over(plan: CellPlan, content: bytes) -> Iterator[StoredChunk]:
 
 
 def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes:
-    """Of tuples handed over, those that belong to a cell."""
+    """The tuples of a chunk that was handed over which belong to ``cell``."""
     bodies = []
     for s, (table, ts) in enumerate(zip(stored.chunk.tables, stored.chunk.times, strict=True)):
         rows, cells = plan.grid.copies_of(plan.query, s, table, ts, hot)

@@ -1,11 +1,11 @@
-"""Hot keys: how they are noticed, and from which batch on each set of them counts.
+"""Hot keys: how they are noticed, and from which batch on each set of hot keys counts.
 
-Routing tasks look at a sample of their tuples and name the keys that many of them have; the names
-travel with the parcels to the cells and with the cells' reports to the control source. It decides
-which keys are hot while it plans a batch, *from the batch after that on*: so the cells still have
-one batch to hand over the tuples that will belong elsewhere. The decision stands in the offset,
-which Spark writes before the batch runs, and in the control log, where tasks read it. A batch that
-is run again finds the same.
+Routing tasks look at a sample of their tuples and name the keys that many sampled tuples have. The
+names travel with the parcels to the cells and with the cells' reports to the control source. While
+the control source plans a batch, it decides which keys are hot *from the batch after that one on*:
+so the cells have one batch in which to hand over the tuples that will move to other cells. The
+decision is in the offset, which Spark writes before the batch runs, and in the control log, where
+tasks read it. A batch that is run again finds the same decision.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from recalljoin.spark.cells import Grid
 
 SAMPLE = 4096
-"""Tuples of a piece that are looked at, about."""
+"""About how many tuples of a piece are looked at."""
 MOST_HOT = 16
-"""Keys of one class that are spread."""
+"""Most hot keys of one class of equal attributes."""
 VERSIONS_KEPT = 4
-"""A batch may be run again, so what counted for the last few is kept."""
+"""Versions that are kept: the last few batches may be run again."""
 
 _MEMORY = 0.8
-"""What a batch's counts still weigh after the next one."""
+"""Factor by which older counts weigh less with every batch."""
 _ENOUGH = 2000
 """Tuples of a stream that must have been seen before one of its keys is called hot."""
 _PATIENCE = 8
-"""Batches between two changes."""
+"""Fewest batches between two changes of the hot keys."""
 
 
 class Heavy(NamedTuple):
@@ -46,9 +46,9 @@ class Heavy(NamedTuple):
     stream: int
     equality: int
     key: int
-    """Its hash."""
+    """Hash of the key."""
     n: int
-    """Tuples with it, about."""
+    """About how many tuples have the key."""
 
 
 class Version(NamedTuple):
@@ -71,12 +71,12 @@ FIRST = Version(0, NOT_HOT)
 
 
 def version_at(versions: Iterable[Version], batch: int) -> Version:
-    """What counts in a batch."""
+    """The version that counts in a batch."""
     return max((v for v in versions if v.since <= batch), default=FIRST, key=lambda v: v.since)
 
 
 def version_after(versions: Iterable[Version], batch: int) -> Version | None:
-    """What counts from the next batch on, if it is something new."""
+    """The version that counts from the batch after ``batch`` on, if it is a new one."""
     return next((v for v in versions if v.since == batch + 1), None)
 
 
@@ -89,7 +89,7 @@ def can_split(grid: Grid) -> bool:
 
 
 def heavy_keys(query: BoundQuery, grid: Grid, s: int, table: pa.Table, ts: Int64s) -> list[Heavy]:
-    """Keys that stand out in a piece of a stream: each worth a quarter of a cell or more."""
+    """Keys whose tuples make up a quarter of a cell's share or more, in a piece of a stream."""
     found: list[Heavy] = []
     n = table.num_rows
     step = max(1, n // SAMPLE)
@@ -111,8 +111,9 @@ def heavy_keys(query: BoundQuery, grid: Grid, s: int, table: pa.Table, ts: Int64
 class HotTracker:
     """Decides which keys are hot, from what batches have shown.
 
-    A key becomes hot when the tuples of a stream that have it are worth half a cell, as this much
-    more than its share would fall on the cell it is in; it stays so until they are worth an eighth.
+    A key becomes hot when its tuples make up half of a cell's share of some stream, as its cell
+    would have that much more than its share. The key stays hot until its tuples make up less than
+    an eighth of a cell's share.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ class HotTracker:
         }  # fmt: skip
 
     def choose(self, now: Hot) -> Hot:
-        """The keys that are to be hot, given those that are."""
+        """The keys that are to be hot from now on, given the keys that are hot ``now``."""
         shares = {
             dimension.equality: share
             for share, dimension in zip(self.grid.shares, self.grid.dimensions, strict=True)
@@ -169,9 +170,9 @@ class HotTracker:
 def next_versions(
     versions: tuple[Version, ...], tracker: HotTracker, planned: int
 ) -> tuple[Version, ...]:
-    """The versions as they stand when batch ``planned`` is planned.
+    """The versions to be known when batch ``planned`` has been planned.
 
-    Changes count from the batch after it on.
+    Changes count from the batch after ``planned`` on.
     """
     latest = version_at(versions, planned + 1)
     if planned + 1 - latest.since < _PATIENCE and latest.since > 0:

@@ -1,4 +1,4 @@
-"""A join put together of Spark's operators: DataFrames in, DataFrame out."""
+"""A join as a chain of Spark operators: DataFrames in, a DataFrame out."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     query
         What to join.
     frames
-        The DataFrame of each stream, by its name or that of its source.
+        The DataFrame of each stream, by the name of the stream or of its source.
     settings
-        How it is run.
+        How the join is run.
 
     Raises
     ------
     InvalidQuery
         With every fault of the query.
     InvalidSetting
-        When settings contradict each other, the DataFrames or the session's.
+        When settings contradict each other, the DataFrames or the session's settings.
     """
     by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
     spark = same_session(list(by_stream.values()))
@@ -129,7 +129,7 @@ def _streaming(
 def _replayed(
     query: Query, frames: Mapping[str, DataFrame], settings: RunSettings, spark: SparkSession
 ) -> DataFrame:
-    # One task runs all cells, as the slack of a tick depends on all of them.
+    # One task runs all cells, as the K of a tick depends on all cells.
     plan = plan_join(
         query,
         frames,
@@ -144,11 +144,11 @@ def _replayed(
     names = (arrivals[name] for name in frames)
     first = first_arrival(frames.values(), names, time_unit=time_unit) or 0
     units = {s.name: unit_of(s.schema.field(str(s.arrival)).type, time_unit) for s in streams}
-    # A tick may be shorter than a unit of every column, but is never shorter than 1 ms.
+    # A tick may be shorter than the units of the arrival columns, but never shorter than 1 ms.
     unit = finest({"ms", *units.values()})
     length = nanoseconds(settings.tick, name="tick")
     if settings.arrival == "tuple":
-        # Nothing depends on how they are cut then, so cut few.
+        # Where tuples arrive one by one, results do not depend on ticks; few ticks are faster.
         length *= 50
     if length < 1_000_000:
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"

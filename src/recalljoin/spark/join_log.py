@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class JoinLog:
     """What a join did, read from its control log: while it runs, or afterwards.
 
-    Made by :func:`recalljoin.open`. Every method reads what is there when it is called.
+    Made by :func:`recalljoin.open`. Every method reads what is in the log when it is called.
     """
 
     def __init__(self, log: ControlLog, spark: SparkSession | None) -> None:
@@ -40,7 +40,7 @@ class JoinLog:
 
     @property
     def control_log(self) -> str:
-        """The folder it is read from."""
+        """The folder of the control log."""
         return self._log.folder
 
     def progress(self) -> DataFrame:
@@ -49,32 +49,32 @@ class JoinLog:
         Returns
         -------
         DataFrame
-            Slack (and where it changes inside a batch, all it was in turn) and watermark.
-            ``recall`` over the last period, as it was estimated after the batch: what it was going
-            to be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``,
-            between which it was with the tuples that had arrived. ``recall_settled``: the lowest
-            recall of any period that ended within the batch, with all that is known by now, and
-            null until the horizon has passed; with the same two bounds. Recall is null where there
-            was no result. Tuples arrived, late and refused (by reason), results produced and lost,
-            and how often a condition was ``uncomputable`` (an overflow or a division by zero), each
-            in the batch and in total; tuples ``beyond`` the horizon, buffered and kept (and
-            their ``kept_bytes``); the ``horizon`` for which tuples are remembered behind their
-            windows, and whether it is ``horizon_limited`` by ``horizon_memory``; ``replication``,
-            copies made of a tuple; ``busiest``, how many times the work of a mean cell the busiest
-            one had, in tuples and results; cells ``restored`` from state; time by stage in
-            seconds, over all cells. A time that has not begun or has ended is null. No rows before
-            the first batch has ended.
+            K (and where K changes inside a batch, all its values in turn) and watermark.
+            ``recall`` over the last period, as estimated after the batch: what recall was going to
+            be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``, the
+            bounds of recall as far as tuples had arrived. ``recall_settled``: the lowest recall of
+            any period that ended within the batch, by all that is known now, and null until the
+            horizon has passed; with the same two bounds. Recall is null where there was no result.
+            Tuples arrived, late and refused (by reason), results produced and lost, and how often a
+            condition was ``uncomputable`` (an overflow or a division by zero), each in the batch
+            and in total; tuples ``beyond`` the horizon, tuples buffered, and tuples kept (and their
+            ``kept_bytes``); the ``horizon``, for which tuples are remembered behind their windows,
+            and whether ``horizon_memory`` makes it shorter (``horizon_limited``);
+            ``replication``, copies made of a tuple; ``busiest``, the work of the busiest cell, in
+            tuples and results, as a multiple of the mean cell's; cells ``restored`` from state;
+            time by stage in seconds, over all cells. A watermark that has not begun or has ended is
+            null. There are no rows before the first batch has ended.
         """
         return self._spark.createDataFrame(progress_table(self._log))
 
     def forecast(self) -> DataFrame:
-        """What another target would cost: the recall each wait would have had.
+        """What another target would cost: the recall that each wait would have given.
 
         Returns
         -------
         DataFrame
-            ``k``, in the query's unit of time, and its ``recall`` over the last period, both
-            growing.
+            The wait ``k``, in the query's unit of time, and the ``recall`` that it would have given
+            over the last period, in ascending order of both.
 
         Raises
         ------
@@ -90,19 +90,19 @@ class JoinLog:
         Returns
         -------
         DataFrame
-            The tuple as a struct of the columns the query reads, ``delay`` behind its stream, the
-            number of results ``lost`` with it, whether it came ``beyond`` the horizon in which
-            losses are known, and its ``batch``.
+            Each tuple as a struct of the columns that the query reads, its ``delay`` behind its
+            stream, the number of results ``lost`` with the tuple, whether it came ``beyond`` the
+            horizon within which losses are known, and its ``batch``.
 
         Raises
         ------
         InvalidSetting
-            When the join has no such stream, or no late tuple of it is kept.
+            When the join has no such stream, or no late tuple of the stream is kept.
         """
         rows = self._spark.read.parquet(self._rows_folder("late", stream))
         names = [name for name in _own(rows.columns) if not name.startswith("__")]
         copies = Window.partitionBy("__batch", PLACE)
-        # A tuple with copies has lost results in several cells; one of them owns it.
+        # A tuple with copies has lost results in several cells; one of these cells owns it.
         lost = sf.when(sf.col(PLACE).isNull(), sf.col("__lost")).otherwise(
             sf.sum("__lost").over(copies)
         )
@@ -124,7 +124,7 @@ class JoinLog:
         Raises
         ------
         InvalidSetting
-            When the join has no such stream, or no row of it was refused.
+            When the join has no such stream, or no row of the stream was refused.
         """
         rows = self._spark.read.parquet(self._rows_folder("refused", stream))
         names = [name for name in _own(rows.columns) if name != "__reason"]
@@ -175,7 +175,7 @@ def open(
         The ``control_log`` given to :func:`recalljoin.join`; or the StreamingQuery itself, which
         says where its control log is as soon as its first batch has ended.
     spark
-        The session of the DataFrames that are read; by default the active one.
+        The session of the DataFrames that are returned; by default the active session.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def _folder_of(query: StreamingQuery) -> str:
 
 
 def _folders_in(progress: Any) -> Iterator[str | None]:
-    """The control log of each join in a query; None of one that must not be told."""
+    """The control log of each join in a query; None where its address must not be shown."""
     for source in progress["sources"]:
         try:
             offset = json.loads(source["endOffset"] or "null")

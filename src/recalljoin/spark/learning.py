@@ -28,16 +28,16 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
     Parameters
     ----------
     plan
-        What makes the policy.
+        Makes the policy.
     known
-        What it is to begin with.
+        What the policy is to begin with.
     unit
         The query's unit of time.
 
     Raises
     ------
     InvalidSetting
-        When the policy cannot learn from it, or it belongs to a join of another kind.
+        When the policy cannot learn from ``known``, or ``known`` belongs to a join of another kind.
     """
     if plan.choice != "slack":
         message = "`learn_from` is for the policy 'slack'; the others begin with the K they define"

@@ -28,7 +28,7 @@ class Notices:
     integer_streams
         Names of the streams whose times are integers.
     time_unit
-        What these are said to count in.
+        The unit that these integers are said to have.
     """
 
     integer_streams: tuple[str, ...]

@@ -23,7 +23,7 @@ Arrival = Literal["tick", "tuple"]
 METRICS: Final = "recalljoin"
 """Name of the metrics in the query's own progress."""
 TICK: Final = "100 ms"
-"""What arrives together, of recorded arrivals."""
+"""Default length of a tick, for recorded arrivals."""
 
 
 @dataclass(frozen=True, kw_only=True)

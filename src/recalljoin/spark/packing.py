@@ -1,9 +1,9 @@
 """What travels between Spark's stages: a few rows with Arrow in them instead of many small rows.
 
 From the sources to the cells, every row is a *parcel*: a small head, and for tuples a body that
-holds them in Arrow's stream format. Each task sends every cell one parcel at least, because the
-head carries the task's *marks* (how many tuples of which stream, and the largest timestamp), and
-a cell must hear of the progress of all streams.
+holds the tuples in Arrow's stream format. Each task sends every cell at least one parcel, because
+the head carries the task's *marks* (how many tuples of which stream, and the largest timestamp),
+and a cell must hear of the progress of all streams.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ PARCELS = pa.schema(
     ]
 )
 PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary"
-"""The same for Spark."""
+"""Schema of parcels as Spark reads it."""
 
 ROWS_AT_ONCE = 1 << 18
-"""Tuples packed at once: bounds the memory of a task and the size of a body."""
+"""Most tuples packed at once: this bounds the memory of a task and the size of a body."""
 
 PIECE = 1 << 15
-"""Bytes of a body that travel in one row. As many rows as Spark may hand to a worker at once
-(:mod:`recalljoin.spark.session`) are little enough for any machine."""
+"""Most bytes of a body that travel in one row. All the rows that Spark may hand to a worker at once
+(:mod:`recalljoin.spark.session`) then fit into the memory of any machine."""
 
 Bodies = Sequence[tuple[int, bytes | None]]
-"""Cells, each with its tuples, packed."""
+"""Numbers of cells, each with the body that holds its tuples."""
 
 PLACE = "__place"
-"""Column that tells the tuples of a batch apart, so that copies are known for what they are."""
+"""Column that tells the tuples of a batch apart, so that copies of one tuple are recognised."""
 OWNED = "__owned"
 """Column that says which copy of a tuple counts; where it is missing, the cell's place decides."""
 
@@ -68,26 +68,27 @@ TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
 
 @dataclass(frozen=True)
 class Head:
-    """What a parcel says about its task's tuples, the same to every cell."""
+    """What a parcel says about its task's tuples; the same for every cell."""
 
     kind: str
     stream: int = -1
     task: int = 0
     part: int = 0
     piece: int = 0
-    """Place of what is in the body, where that is too long for one row. The first says the rest."""
+    """Number of the piece, where a body is too long for one row. Only the first piece's head has
+    the fields below."""
     n: int = 0
-    """Tuples packed, for all cells together and each counted once."""
+    """Tuples packed for all cells together, each tuple counted once."""
     top: int = NEVER
-    """Largest timestamp among them."""
+    """Largest timestamp of the tuples."""
     refused: dict[str, int] = field(default_factory=dict)
-    """Rows refused, by reason."""
+    """Number of rows refused, by reason."""
     seconds: float = 0.0
-    """Time it took to pack them."""
+    """Time that packing took."""
     heavy: list[Heavy] = field(default_factory=list)
-    """Keys that many of them have."""
+    """Keys that many of the tuples have."""
     spans: list[Span] = field(default_factory=list)
-    """How many of them lie where, if times far ahead are to be noticed."""
+    """Number of tuples by span of time, if times far ahead are to be noticed."""
 
     def to_json(self) -> str:
         """As text."""
@@ -116,7 +117,7 @@ class Router:
     watches
         Whether keys that many tuples have are to be noticed.
     max_ahead
-        Times further ahead of the stream are to be noticed; None for none.
+        Times further ahead of the stream than this are to be noticed; None to notice none.
     """
 
     query: BoundQuery
@@ -133,7 +134,7 @@ class Router:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of the tuples packed."""
+        """Schema of the packed tuples."""
         return needed_schema(self.query, self.stream)
 
     def route(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
@@ -143,7 +144,8 @@ class Router:
             yield from self.packed(table, task, part)
             part += 1
         if not part:
-            # A source has moved on, if only over an empty file: this is not the end of input.
+            # A task without rows sends heads, too: its source has moved on, if only over an empty
+            # file, so this is not the end of the input.
             nothing: Bodies = [(cell, None) for cell in range(self.grid.n_cells)]
             yield self._parcels(Head(TUPLES, self.stream, task), nothing)
 
@@ -151,7 +153,7 @@ class Router:
         """Parcels for all cells, from one piece of a task's rows."""
         begin = time.perf_counter()
         bound = self.query.streams[self.stream]
-        # In one piece rows are picked faster; and types are as bound, whatever the source declares.
+        # Rows are picked faster from one piece; and the types become those of the bound query.
         table = table.cast(self.schema).combine_chunks()
         ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
         usable = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
@@ -237,14 +239,14 @@ class Router:
 
 
 def _cut(body: bytes | None) -> Sequence[bytes | None]:
-    """A body in pieces that fit in a row; one of nothing for none, as its head must travel."""
+    """A body in pieces that fit in a row; without a body one None, as the head must travel."""
     if body is None:
         return [None]
     return [body[begin : begin + PIECE] for begin in range(0, len(body), PIECE)]
 
 
 def _divided(rows: pa.Table, cells: NDArray[np.integer], n_cells: int) -> Bodies:
-    """Rows, sorted by cell, as one body a cell; ``cells`` in any order."""
+    """Rows as one body for each cell; ``cells`` has the cell of each row, in any order."""
     bodies: list[tuple[int, bytes | None]] = []
     start = 0
     for cell, n in enumerate(np.bincount(cells, minlength=n_cells).tolist()):
@@ -255,21 +257,21 @@ def _divided(rows: pa.Table, cells: NDArray[np.integer], n_cells: int) -> Bodies
 
 @dataclass(frozen=True)
 class Control:
-    """What the control source says to every cell: the slack, and what time it is."""
+    """What the control source says to every cell: K, the driver's clock, and more."""
 
     k: int
     clock: int
-    """Milliseconds since 1970, as the driver's clock had it."""
+    """The driver's clock, in milliseconds since 1970."""
     flush: bool = False
-    """Whether this is the end, should the batch hold no tuples."""
+    """Whether the input ends with this batch, if the batch holds no tuples."""
     recall: float | None = None
-    """What was estimated for the last period when the batch was planned."""
+    """Recall over the last period, as estimated when the batch was planned."""
     retention: int | None = None
-    """How long tuples are remembered behind their windows; None to leave that as it is."""
+    """How long tuples are remembered behind their windows; None to leave it unchanged."""
     limited: bool = False
-    """Whether the limit of bytes makes that shorter than delays ask for."""
+    """Whether the limit of bytes makes the retention shorter than delays ask for."""
     phase: str | None = None
-    """How far the policy has come that chose K, if it says so."""
+    """The phase of the policy that chose K, if the policy has phases."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""
@@ -277,7 +279,7 @@ class Control:
 
 
 def owned_in(table: pa.Table) -> NDArray[np.bool_] | None:
-    """Column :data:`OWNED` of some tuples, if they have one."""
+    """Column :data:`OWNED` of a table of tuples; None if the table has no such column."""
     if OWNED not in table.column_names:
         return None
     flags: NDArray[np.bool_] = table.column(OWNED).to_numpy()
@@ -300,7 +302,7 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:
-    """The tuples of a stream that some bodies hold."""
+    """The tuples of a stream, from the bodies that hold them."""
     tables = [from_bytes(body) for body in bodies]
     return pa.concat_tables(tables) if tables else needed_schema(query, s).empty_table()
 
@@ -314,7 +316,7 @@ def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
 
 
 def from_bytes(content: bytes | memoryview) -> pa.Table:
-    """Rows from :func:`to_bytes`; they refer to ``content`` and copy nothing."""
+    """Rows from :func:`to_bytes`; the rows refer to ``content`` without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
 
@@ -326,7 +328,7 @@ def framed(head: Mapping[str, Any], groups: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def unframed(content: bytes) -> tuple[dict[str, Any], list[list[memoryview]]]:
-    """Head and groups of :func:`framed`; the bodies refer to ``content`` and copy nothing."""
+    """Head and groups of :func:`framed`; the bodies refer to ``content`` without a copy."""
     (size,) = struct.unpack_from("<q", content)
     head: dict[str, Any] = json.loads(content[8 : 8 + size])
     view = memoryview(content)

@@ -1,4 +1,4 @@
-"""From a query and its settings to what the cells and the control source are told."""
+"""From a query and its settings to the plans of the cells and of the control source."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class JoinPlan:
     cells: CellPlan
     policy: PolicyPlan
     horizon: HorizonPlan | None
-    """What says how long tuples are remembered; None where the cell does."""
+    """Chooses how long tuples are remembered; None where the cell chooses."""
     finds_hot_keys: bool
     """Whether keys that many tuples have are looked for."""
 
@@ -62,7 +62,7 @@ class JoinPlan:
         return self.cells.layout
 
     def control(self, *, flush: bool) -> ControlPlan:
-        """What the control source is told."""
+        """The plan of the control source."""
         assert self.cells.log is not None
         idle_after = self.cells.idle_after
         return ControlPlan(
@@ -92,15 +92,15 @@ def plan_join(
     Parameters
     ----------
     query
-        As the user states it.
+        The query as the user states it.
     frames
         The DataFrame of each stream.
     settings
-        How it is run.
+        How the join is run.
     n_cells, n_groups
-        Where the settings leave them open.
+        Numbers of cells and groups, if the settings leave them open.
     control_log
-        Where cells report to; None for nowhere.
+        Folder in which cells leave reports; None for no reports.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def plan_join(
         named_hot=named_hot,
     )
     if by_tuple:
-        # What the offsets say of K means nothing then.
+        # The cell chooses K itself, and ignores the K in the offsets.
         policy = PolicyPlan(target, "none")
     finds = settings.hot_keys == "auto" and can_split(grid)
     return JoinPlan(bound, wide, cells, policy, None if by_tuple else horizon, finds)
@@ -203,8 +203,8 @@ def _ahead(
 
 
 def _for_cells(bound: BoundQuery, *, by_tuple: bool) -> BoundQuery:
-    # The target may change while a checkpoint is in use; cells have no need to know it. Nor have
-    # they of arrivals, unless these tell the order of tuples.
+    # The target may change while a checkpoint is in use, and cells need not know it. Nor need cells
+    # know arrival columns, unless these columns tell the order of tuples.
     streams = bound.streams if by_tuple else tuple(replace(s, arrival=None) for s in bound.streams)
     return replace(bound, quality=None, streams=streams)
 
@@ -214,12 +214,12 @@ def _units(length: DurationLike, name: str, bound: BoundQuery) -> int:
 
 
 def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
-    """The keys a user says are hot.
+    """The keys that a user names as hot.
 
     Raises
     ------
     InvalidSetting
-        When a column is no key of the join, or a value none of its type.
+        When a column is no key of the join, or a value does not have the column's type.
     """
     if isinstance(named, str):
         if named not in ("auto", "off"):

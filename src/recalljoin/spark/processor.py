@@ -1,14 +1,14 @@
 """The edge to Spark's state: cells in the groups of transformWithStateInPandas.
 
 Spark hands a group to whichever Python worker is free. With one group for each executor, and
-workers that serve nothing else, it is always the same one, and cells find their instances in its
-memory.
+workers that run nothing else, it is always the same worker, and cells find their instances in the
+worker's memory.
 
-Results leave as Arrow in the clothes of pandas: transformWithState takes pandas frames and makes
-Arrow of them, value by value where types are nested, but a frame whose columns are Arrow arrays
-already goes through at no cost. Every cell leaves one more row, in which all is null but the
-counts that the query's own progress shows. Results have no counts, and are still folded where
-counts are observed: single ones do not pass there.
+Results leave as Arrow arrays inside pandas frames: transformWithState takes pandas frames and makes
+Arrow of them, value by value where types are nested; but a frame whose columns are Arrow arrays
+already goes through at no cost. Every cell adds one more row, in which everything is null but the
+counts that the query's own progress shows; rows with results have no counts. The counts are
+observed before results are unfolded, where there are far fewer rows.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from recalljoin.spark.report import Report
 
 COUNTS = "__counts"
-"""Name of their column."""
+"""Name of the column with the counts."""
 COUNTS_TYPE = pa.list_(pa.int64())
 CLOCKS = ("k", "watermark", "recall")
-"""The same in all cells. Recall is that of the last period when the batch was planned."""
+"""Counts that are the same in all cells. Recall is the last period's when the batch was planned."""
 SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
-"""What cells count each for themselves."""
+"""Counts that are added up over the cells."""
 _ONE = 10**12
-"""A recall of 1 among the counts, which are whole numbers."""
+"""The number that stands for a recall of 1, as counts are whole numbers."""
 
 _PLACE_BITS = 40
-"""Of a key in the state: the places of one cell."""
+"""Bits of a key in the state that number the places of one cell."""
 
-# Local properties Spark sets for the tasks of a streaming query.
+# Local properties that Spark sets for the tasks of a streaming query.
 _BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
 
 @dataclass
 class _GroupState:
-    """The state of a group's cells, which are threads: Spark's state takes one call at a time."""
+    """A group's state behind a lock: cells are threads, Spark's state takes one call at a time."""
 
     values: MapState
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -111,7 +111,7 @@ class CellProcessor(StatefulProcessor):
     Parameters
     ----------
     plan
-        What they have in common.
+        What all cells have in common.
     """
 
     def __init__(self, plan: CellPlan) -> None:
@@ -153,7 +153,7 @@ class CellProcessor(StatefulProcessor):
 
 
 def whereabouts() -> tuple[int, int, str]:
-    """The batch, the partition and the query this task works for."""
+    """The batch, the partition and the query that this task works for."""
     context = TaskContext.get()
     if context is None:
         return 0, 0, "none"
@@ -174,7 +174,7 @@ def _frames(
 
 
 def in_pandas(batch: pa.RecordBatch) -> pd.DataFrame:
-    """The same memory as a frame, for Spark alone."""
+    """A batch as a pandas frame over the same memory; fit for Spark's use only."""
     columns = {
         name: pd.Series(pd.arrays.ArrowExtensionArray(column), copy=False)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -188,7 +188,7 @@ class _Column(pd.Series):  # type: ignore[misc]
         return _Column
 
     def apply(self, *_: Any, **__: Any) -> _Column:
-        # Spark means to make nested values fit for Arrow here; they come from there.
+        # Spark would convert nested values for Arrow here, but the values are Arrow's already.
         return self
 
 
@@ -203,8 +203,8 @@ class _Frame(pd.DataFrame):  # type: ignore[misc]
 
 
 def counts_of(report: Report) -> list[int | None]:
-    """Clocks and sums of a cell."""
-    # What every cell hears of is told by the first alone, so that sums are right.
+    """The counts of a cell: first those of :data:`CLOCKS`, then those of :data:`SUMS`."""
+    # Every cell knows of all arrivals; only the first cell counts them, so that sums are right.
     is_first = report.cell == 0
     return [
         report.k,
@@ -221,7 +221,7 @@ def counts_of(report: Report) -> list[int | None]:
 
 
 def totals(counts: Column) -> list[Column]:
-    """Clocks and sums over all cells, to be observed."""
+    """The counts over all cells, as columns to be observed."""
     at = {name: sf.get(counts, sf.lit(i)) for i, name in enumerate((*CLOCKS, *SUMS))}
     columns = {name: sf.max(at[name]) for name in CLOCKS}
     columns["recall"] /= sf.lit(float(_ONE))

@@ -106,12 +106,12 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
 
 
 def forecast_table(log: ControlLog) -> pa.Table:
-    """What recall each slack would have had over the last period.
+    """The recall that each K would have given over the last period.
 
     Raises
     ------
     InvalidSetting
-        When the log holds no slack of results.
+        When the log does not hold the required slack of results.
     """
     slack: SlackByTime | None = None
     for report in log.reports_after(-1):

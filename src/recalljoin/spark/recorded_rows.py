@@ -1,4 +1,4 @@
-"""Rows of a recording whose time can be right, and what is refused of the others."""
+"""The rows of a recording: rows with usable times, and rows that are refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Rows:
         self.times[s], self.ticks[s] = self.times[s][keep], self.ticks[s][keep]
 
     def refused_in(self, tick: int) -> tuple[tuple[dict[str, int], ...], list[list[pa.Table]]]:
-        """For each stream the rows refused in a tick: how many by reason, and themselves."""
+        """For each stream, of the rows refused in a tick, their number by reason and the rows."""
         counts: tuple[dict[str, int], ...] = tuple({} for _ in self.tables)
         tables: list[list[pa.Table]] = [[] for _ in self.tables]
         for s, reason, ticks, rows in self.refused:
@@ -58,7 +58,7 @@ class Rows:
 
 
 class Recorded:
-    """What both kinds of arrival have in common.
+    """What recordings in ticks and recordings of single tuples have in common.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ class Recorded:
         self._n_reports = 0
 
     def clock(self, tick: Int64s | int) -> Int64s | int:
-        """When ticks begin, in milliseconds since 1970."""
+        """When each tick begins, in milliseconds since 1970."""
         return self._start + tick * self._length
 
     def usable(
         self, tables: list[pa.Table], ticks: list[Int64s], local_times: Sequence[int]
     ) -> Rows:
-        """Rows whose time can be right."""
+        """Rows with usable times, and the rows refused."""
         query = self.plan.query
         rows = Rows(list(tables), [], list(ticks))
         for s, stream in enumerate(query.streams):
@@ -122,7 +122,7 @@ class Recorded:
             rows.refuse(s, FAR_AHEAD, ahead)
 
     def _is_near(self, rows: Rows, local_times: Sequence[int]) -> bool:
-        """Whether no row can be too far ahead, as none leaves the span after its stream's time."""
+        """Whether no row can be too far ahead: all are within one span after their stream."""
         rule = self.plan.ahead
         assert rule is not None
         for ts, local in zip(rows.times, local_times, strict=True):

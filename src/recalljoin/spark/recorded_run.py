@@ -1,7 +1,7 @@
-"""A join of recorded streams on its way: complete ticks in, results out.
+"""Runs a join of recorded streams: complete ticks in, results out.
 
 Between two adaptations all ticks go through the cells at once; a tick in which nothing arrives
-costs nothing. With a control log every tick is taken by itself, as each has its report there.
+costs nothing. With a control log every tick is taken by itself, as each tick has its own report.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TickRun(Recorded):
     plan, start, length
         As in the base class.
     adaptation
-        What chooses K and horizon.
+        Chooses K and horizon.
     """
 
     def __init__(self, plan: CellPlan, adaptation: Adaptation, *, start: int, length: int) -> None:
@@ -102,9 +102,9 @@ class TickRun(Recorded):
             begin = end
 
     def _ticks_run(self, numbers: Int64s) -> Int64s:
-        """Ticks that matter: those with rows, and the first after them without.
+        """Ticks that matter: ticks with rows, and the first tick without rows after each of them.
 
-        A tick without tuples matters if the slack has fallen. More of them do not.
+        A tick without rows matters if K has fallen. Further ticks without rows change nothing.
         """
         if self._last >= 0:
             numbers = np.concatenate(([self._last], numbers))
@@ -115,7 +115,7 @@ class TickRun(Recorded):
         return merged
 
     def _number(self, rows: Rows) -> None:
-        """Tell the tuples of a stream apart, so that copies of late ones are known for it."""
+        """Number the tuples of each stream, so that copies of one late tuple are recognised."""
         for s, table in enumerate(rows.tables):
             first = self._n_rows[s]
             self._n_rows[s] += table.num_rows
@@ -225,7 +225,7 @@ class _Block:
     rows: Rows
     shares: list[Share]
     numbers: Int64s
-    """Of the ticks."""
+    """Numbers of the ticks."""
     marks: Int64s
     idle: NDArray[np.bool_] | None
 
@@ -238,7 +238,7 @@ class TupleRecording(Recorded):
     plan, start, length
         As in the base class.
     mode
-        What chooses K and horizon.
+        Chooses K and horizon.
     """
 
     def __init__(self, plan: CellPlan, mode: ByTuple, *, start: int, length: int) -> None:
@@ -269,7 +269,7 @@ class TupleRecording(Recorded):
     def _portions(
         self, tables: list[pa.Table], ticks: list[Int64s]
     ) -> Iterator[tuple[int, list[pa.Table], list[Int64s]]]:
-        """All rows at once, or tick by tick where each has its report."""
+        """All rows at once, or tick by tick where each tick has its own report."""
         numbers = np.unique(np.concatenate(ticks))
         self._last = int(numbers[-1])
         if self.plan.log is None:

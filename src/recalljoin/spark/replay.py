@@ -1,9 +1,9 @@
 """Recorded arrivals: DataFrames that do not stream, replayed through cells tick by tick.
 
-Rows are cut into ticks by their arrival column, and K is adapted between ticks by the manager that
-a streaming query has. All cells run as threads of one task, because the slack of a tick depends on
-what all of them saw before. Rows travel there in *blocks*, each with many ticks, sorted by the
-first tick in them: so when a block comes, all ticks before its first one are complete.
+Rows are cut into ticks by their arrival column, and K is adapted between ticks as in a streaming
+query. All cells run as threads of one task, because the K of a tick depends on what all cells saw
+before. Rows travel to this task in *blocks* of many ticks, sorted by the first tick of each block:
+so when a block comes, all ticks before its first tick are complete.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BLOCKS = pa.schema(
 )
 BLOCKS_DDL = ", ".join([*(f"{name} bigint NOT NULL" for name in BLOCK_ORDER), "body binary"])
 ROWS_AT_ONCE = 1 << 17
-"""Rows of complete ticks that are worth taking in."""
+"""Complete ticks are taken in when they have at least this many rows."""
 _TICK = "__tick"
 
 
@@ -73,7 +73,7 @@ def first_arrival(
 
 
 def unit_of(kind: pa.DataType, time_unit: TimeUnit) -> TimeUnit:
-    """What a column of arrivals counts in."""
+    """The unit of a column of arrivals."""
     unit: TimeUnit = kind.unit if pt.is_timestamp(kind) else time_unit
     return unit
 
@@ -86,7 +86,7 @@ def in_blocks(
     Parameters
     ----------
     schema
-        Of the columns that the join reads.
+        Schema of the columns that the join reads.
     stream
         Index of the stream.
     arrival
@@ -94,9 +94,9 @@ def in_blocks(
     first
         The first arrival of all inputs, in the finest unit among their arrival columns.
     length
-        Length of a tick in that unit.
+        Length of a tick in the same unit.
     factor
-        How many of that unit make one of this arrival column's.
+        How many of the finest units make one unit of this stream's arrival column.
     """
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,7 +131,7 @@ class _Rows(NamedTuple):
     tick: Int64s
 
     def cut(self, tick: int) -> tuple[_Rows, _Rows]:
-        """The rows of ticks before this one, and the others."""
+        """The rows of ticks before ``tick``, and the other rows."""
         n = int(np.searchsorted(self.tick, tick))
         return (
             self._replace(rows=self.rows.slice(0, n), tick=self.tick[:n]),
@@ -146,11 +146,11 @@ class Replayer:
     Parameters
     ----------
     plan
-        What the cells have in common.
+        What all cells have in common.
     policy
-        What chooses the slack, unless the cell does.
+        Chooses K, unless the cell chooses.
     horizon
-        What says how long tuples are remembered; None where the cell does.
+        Chooses how long tuples are remembered; None where the cell chooses.
     length
         Length of a tick in milliseconds.
     start
@@ -207,7 +207,7 @@ class Replayer:
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[_Rows]:
-    """Blocks from their pieces, which come one after another."""
+    """Blocks put together from their pieces, which come one after another."""
     place: tuple[int, ...] | None = None
     pieces: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""What cells report of a batch, how their reports add up, and the recall that reports tell."""
+"""What cells report of a batch, how reports are added, and the recall read from reports."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
 
 LAYOUT = 3
-"""Form of the reports written now; the only one that is read."""
+"""Layout of the reports that are written, and the only layout that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One batch, as one cell or all of them together have seen it.
+    """One batch, as one cell or all cells together have seen it.
 
-    Tuples are counted in the cell that owns them, so that sums over cells count each once.
+    A tuple is counted in the cell that owns it, so that sums over cells count each tuple once.
     """
 
     batch: int
     cell: int | None
-    """None for all cells together."""
+    """Number of the cell; None for all cells together."""
     n_cells: int
     streams: tuple[str, ...]
-    """Their names."""
+    """Names of the streams."""
     unit: TimeUnit
-    """Unit of all times but ``clock``."""
+    """Unit of all times except ``clock``."""
     period: int
     """Recall is measured over this long."""
     windows: tuple[int, ...]
     retention: int
     """How long tuples are remembered behind their windows."""
     limited: bool
-    """Whether the limit of bytes makes that shorter than delays ask for."""
+    """Whether the limit of bytes makes the retention shorter than delays ask for."""
     k: int
     clock: int
     """The driver's clock when the batch was planned, in milliseconds since 1970."""
@@ -58,36 +58,36 @@ class Report:
     base_time: int
     local_times: tuple[int, ...]
     earliest: int
-    """Smallest timestamp of the batch's tuples; FOREVER if it has none."""
+    """Smallest timestamp of the batch's tuples; FOREVER if the batch has no tuples."""
     has_data: bool
     """Whether any source has moved on."""
     n_arrived: tuple[int, ...]
-    """Tuples of each stream, as every cell hears of them."""
+    """Tuples of each stream over all cells; every cell reports the same."""
     refused: tuple[dict[str, int], ...]
-    """Rows of each stream by reason, as every cell hears of them."""
+    """Refused rows of each stream by reason, over all cells; every cell reports the same."""
     n_buffered: int
     n_kept: int
     """Tuples in windows and retention horizon, copies included."""
     kept_bytes: int
-    """Their size, about."""
+    """Approximate size of these tuples."""
     n_delivered: int
     """Tuples taken in, copies included."""
     n_busiest: int
     """Tuples taken in and results found by the busiest cell."""
     n_restored: int
-    """Cells that were rebuilt from state, their memory being elsewhere or gone."""
+    """Cells that were rebuilt from state, as their instance was not in the worker's memory."""
     profile: Profile
     """What the policy learns from."""
     phase: str | None = None
-    """Whether K rests on little, on what is usual, or follows a change; None if nobody says so."""
+    """Whether K rests on few results, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
     """Recall over the last period, as estimated when the batch was planned."""
     adaptations: tuple[tuple[int, int], ...] = ()
-    """Where K changes inside a batch: the time it was adapted, and to what."""
+    """Where K changes inside a batch: the times at which K was adapted, and the new K."""
     heavy: tuple[Heavy, ...] = ()
-    """Keys that many tuples have, as every cell hears of them."""
+    """Keys that many tuples have, over all cells; every cell reports the same."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Time by stage; differs from one attempt to the next, unlike all else."""
+    """Time by stage; unlike all other fields, it differs between attempts of a batch."""
 
     @property
     def n_refused(self) -> int:
@@ -95,7 +95,7 @@ class Report:
         return sum(sum(counts.values()) for counts in self.refused)
 
     def show_to(self, adaptation: Adaptation) -> None:
-        """Let the policy learn from the batch, and choose if an interval has ended with it."""
+        """Let the policy learn from the batch, and choose K if an interval has ended in it."""
         adaptation.take(
             self.profile,
             Kept(self.n_kept, self.kept_bytes),
@@ -116,7 +116,7 @@ class Report:
         Raises
         ------
         StateVersionError
-            When another release has written it differently.
+            When another release has written the report in another layout.
         """
         content: dict[str, Any] = json.loads(text)
         layout = content.pop("layout", 1)
@@ -152,13 +152,13 @@ def report_of(
     plan
         What all cells have in common.
     cell, number
-        The cell as the batch has left it, and its number.
+        The cell as the batch has left it, and the cell's number.
     profile
         What the batch has shown.
     n_delivered
         Tuples that the cell was given.
     restored
-        Whether it was rebuilt from its state.
+        Whether the cell was rebuilt from its state.
     batch
         The fields of :class:`Report` that only the caller knows.
     """
@@ -186,13 +186,13 @@ def report_of(
 
 
 def merged(reports: Iterable[Report]) -> Report:
-    """All cells of one batch together; clocks and arrivals are the same in each of them."""
+    """The reports of all cells of a batch put together; clocks and arrivals are the same in all."""
     cells = sorted(reports, key=lambda report: report.cell or 0)
     first = cells[0]
     seconds: dict[str, float] = {}
     for report in cells:
         for stage, value in report.seconds.items():
-            # Every cell hears how long packing took: of the same tasks each time.
+            # Every cell reports how long packing took, and about the same tasks.
             seconds[stage] = value if stage == "route" else seconds.get(stage, 0.0) + value
     return replace(
         first,
@@ -217,16 +217,16 @@ class MeasuredRecall:
 
     @property
     def recall(self) -> float | None:
-        """As of the last report; None while there are no results to measure it by."""
+        """Recall as of the last report; None while there are no results to measure it by."""
         return None if self._meter is None else self._meter.measure().recall
 
     def observe(self, report: Report) -> RecallMeter:
-        """Take in a batch; what comes back measures up to there."""
+        """Take in a batch; returns the meter, which measures recall up to this batch."""
         bucket = report.profile.bucket
         meter = self._meter
         if meter is None or (meter.period, meter.bucket) != (report.period, bucket):
-            # A restart may have changed the period: from there on it is measured anew, and what
-            # came before is not known.
+            # A restart may have changed the period: then recall is measured anew, and what came
+            # before is not known.
             known_since = NEVER if meter is None else max(report.local_times)
             meter = self._meter = RecallMeter(
                 period=report.period,
@@ -240,13 +240,13 @@ class MeasuredRecall:
 
 
 def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
-    """For each batch the lowest recall of any period that ended in it, with all that is known.
+    """For each batch the lowest recall of any period that ended in it, by all that is known now.
 
-    Columns for :func:`~recalljoin.spark.progress.progress`; none for a batch whose periods are
-    less than the horizon behind the last one.
+    Columns for :func:`~recalljoin.spark.progress.progress_table`; none for a batch whose periods
+    are less than the horizon behind the last batch.
     """
     before = NEVER
-    # A restart may have changed the period: what came before is not known from there on.
+    # A restart may have changed the period: then what came before is not known.
     for (period, _), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
         part = list(same)
         last = part[-1]

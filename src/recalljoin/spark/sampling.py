@@ -28,8 +28,8 @@ def sample(
 ) -> dict[str, pa.Table]:
     """Record what arrives on streaming DataFrames for some time.
 
-    The tables have one more column, ``arrival``: when the micro-batch of a row began. They are all
-    held in memory; select the columns that the join reads beforehand. Give them to
+    The tables have one more column, ``arrival``: when the micro-batch of a row began. All tables
+    are held in memory; select the columns that the join reads beforehand. Give the tables to
     :func:`recalljoin.advise` to learn how long a join of these streams would have to wait.
 
     Parameters
@@ -37,7 +37,7 @@ def sample(
     frames
         Streaming DataFrames by name.
     duration
-        How long to listen; it ends sooner when all streams have.
+        How long to listen; listening ends sooner if all streams end.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the join needs of a Spark session: set where it is left at Spark's default, or refused."""
+"""Settings of a Spark session that the join needs: Spark's defaults are changed, others refused."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _DEFAULT_ARROW = {ARROW_BYTES: "67108864b", ARROW_ROWS: "10000"}
 _LIGHT_ARROW = {ARROW_BYTES: str(2**31 - 1), ARROW_ROWS: "2000"}
-"""No limit but that of rows: of pieces as in :mod:`recalljoin.spark.packing`, again 64 MB."""
+"""Only rows are limited: 2,000 pieces as in :mod:`recalljoin.spark.packing` are 64 MB, too."""
 _LIFTED: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-"""Sessions that have no limit but that of rows because :func:`prepare` has set it so."""
+"""Sessions in which :func:`prepare` has limited rows only."""
 
 
 def session_of(frame: Any) -> SparkSession:
-    """The session a DataFrame belongs to.
+    """The session that a DataFrame belongs to.
 
     Raises
     ------
     InvalidSetting
-        When it is no DataFrame.
+        When ``frame`` is no DataFrame.
     """
     if not isinstance(frame, DataFrame):
         message = f"a stream must be a Spark DataFrame, got {type(frame).__name__}"
@@ -50,7 +50,7 @@ def session_of(frame: Any) -> SparkSession:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect, whose driver is a process of its own somewhere."""
+    """Whether this is a session of Spark Connect, whose driver may run on another machine."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -62,14 +62,15 @@ def is_local(spark: SparkSession) -> bool:
 def default_cells(spark: SparkSession) -> int:
     """As many cells as there are cores."""
     if is_connected(spark):
-        # What Spark divides a range into unless told otherwise; it answers to nothing else there.
+        # The number of partitions that Spark divides a range into by default; Spark Connect does
+        # not tell the number of cores.
         parts = spark.range(1 << 16).select(sf.spark_partition_id()).distinct()
         return max(1, parts.count())
     return max(1, spark.sparkContext.defaultParallelism)
 
 
 def default_groups(spark: SparkSession) -> int:
-    """One group for each executor there is, or is to be; locally the driver is the only one."""
+    """One group for each executor, present or expected; locally the driver is the only one."""
     if is_local(spark):
         return 1
     asked_for = int(spark.conf.get("spark.executor.instances", "0") or 0)
@@ -81,25 +82,25 @@ def default_groups(spark: SparkSession) -> int:
 
 
 def prepare(spark: SparkSession, *, groups: int | None = None) -> None:
-    """Set up a session for joins: what they need, and what makes them fast.
+    """Set up a session for joins: settings that joins need, and settings that make joins fast.
 
-    :func:`recalljoin.join` sets what it needs by itself, with a line in the log. Called before,
-    this does it without one, and it also takes away the limit of bytes on what Spark hands to
-    Python at once (2,000 rows are the limit then), which costs more time than the rows themselves.
-    All of it holds for every query that is started in the session afterwards. What somebody has
-    chosen is never changed.
+    :func:`recalljoin.join` sets what it needs by itself, with a line in the log. If ``prepare`` is
+    called before, there is no such line, and it also takes away the limit of bytes on what Spark
+    hands to Python at once, because checking that limit takes more time than the rows themselves;
+    2,000 rows are the limit then. These settings hold for every query that is started in the
+    session afterwards. A setting that somebody has chosen is never changed.
 
     Parameters
     ----------
     spark
         The session of the DataFrames to be joined.
     groups
-        Tasks that the cells of a join are divided over; by default one for each executor.
+        Tasks over which the cells of a join are divided; by default one for each executor.
 
     Raises
     ------
     InvalidSetting
-        When the session is set to something that a join cannot, or should not, run with.
+        When the session has a setting that a join cannot, or should not, run with.
 
     Examples
     --------
@@ -117,14 +118,14 @@ def prepare(spark: SparkSession, *, groups: int | None = None) -> None:
 
 
 def require(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) -> None:
-    """See that a join of rows like these over ``n_groups`` groups of cells can run.
+    """See that a join of rows with these schemas over ``n_groups`` groups of cells can run.
 
-    What it cannot do without is set where it is left at Spark's default, and said in one line.
+    A setting that the join needs is changed if it has Spark's default; one line in the log says so.
 
     Raises
     ------
     InvalidSetting
-        When the session is set to something that the join cannot, or should not, run with.
+        When the session has a setting that the join cannot, or should not, run with.
     """
     needed = _needed(spark, n_groups)
     for name, value in needed.items():
@@ -148,7 +149,7 @@ def require(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) ->
 
 
 def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
-    """What a join needs of a session and that is left at Spark's default."""
+    """Settings that a join needs and that still have Spark's default, with the values needed."""
     needed = {}
     provider = spark.conf.get(PROVIDER) or ""
     if provider != ROCKSDB:
@@ -158,7 +159,7 @@ def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
                 f"`{PROVIDER}` is {provider!r}; set it to {ROCKSDB!r}"
             )
             raise InvalidSetting(message)
-        # With changes written instead of whole files: it concerns RocksDB alone.
+        # RocksDB writes changes instead of whole files; the setting concerns RocksDB alone.
         needed = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
     partitions = int(spark.conf.get(PARTITIONS) or _DEFAULT_PARTITIONS)
     if partitions > n_groups:
@@ -185,9 +186,9 @@ def _is_default(spark: SparkSession, name: str, default: str) -> bool:
 
 def _was_chosen(spark: SparkSession, name: str) -> bool:
     if is_connected(spark):
-        # What has been set at all: it cannot be told by whom.
+        # Every setting that was set counts as chosen: who has set it cannot be told.
         return name in spark.conf.getAll
-    # What is given when the session is built, or on the command line.
+    # Chosen settings are those given when the session is built, or on the command line.
     return bool(spark.sparkContext.getConf().contains(name))
 
 

@@ -1,4 +1,4 @@
-"""A cell where all tuples of a batch are there at once, and the control source chooses K."""
+"""A cell of a join in which tuples arrive in ticks, and the control source chooses K."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class TickCell:
     plan
         What all cells have in common.
     number
-        Of the cell.
+        Number of the cell.
     store
-        Its share of Spark's state.
+        The cell's share of Spark's state.
     batch
         Number of the batch.
     """
@@ -54,7 +54,7 @@ class TickCell:
         self._first_rows: Int64s
 
     def token(self) -> str:
-        """Names the state that was written last; empty before the first batch."""
+        """Name of the state that was written last; empty before the first batch."""
         return self._meta.token
 
     def resume(self, instance: object | None) -> bool:
@@ -85,7 +85,7 @@ class TickCell:
         return Cell(pipeline, plan.measures, owned=owned, whole=plan.grid.n_cells == 1)
 
     def refuse(self, delivery: Delivery) -> None:
-        """Take tuples out of the delivery whose time is not to be believed."""
+        """Take tuples with unbelievable times out of the delivery."""
         grid, meta = self._plan.grid, self._meta
         delivery.refuse_far_ahead(
             self._plan.ahead,
@@ -116,7 +116,7 @@ class TickCell:
         )
 
     def _follow_clock(self, delivery: Delivery) -> NDArray[np.bool_]:
-        """Take over what the control source says; the result tells which streams are idle now."""
+        """Take over K and clock from the control source; returns which streams are idle now."""
         control, meta = delivery.control, self._meta
         if control is not None:
             meta.k, meta.clock = control.k, control.clock
@@ -125,7 +125,7 @@ class TickCell:
         for s, n in enumerate(delivery.n_arrived):
             at = meta.seen_at[s]
             if n:
-                # Without word from the control source the time is not known: the next one counts.
+                # Without a parcel of the control source the time is unknown: the next clock counts.
                 meta.seen_at[s] = None if control is None else meta.clock
             elif self._plan.idle_after is not None and at is not None:
                 idle[s] = meta.clock - at >= self._plan.idle_after
@@ -183,7 +183,7 @@ class TickCell:
 def leave_refused(
     plan: CellPlan, refused: Sequence[Sequence[pa.Table]], *, cell: int, batch: int
 ) -> None:
-    """Write refused rows of each stream where they can be read back."""
+    """Write refused rows of each stream to the control log."""
     if plan.log is None:
         return
     for stream, rows in zip(plan.query.streams, refused, strict=True):
@@ -200,28 +200,30 @@ def leave_late(
     batch: int,
     first_rows: Int64s,
 ) -> None:
-    """Write late rows, if asked for, where they can be read back.
+    """Write late rows, if asked for, to the control log.
 
     Parameters
     ----------
     plan
-        Says whether, and where to.
+        Says whether late rows are kept, and in which control log.
     taken
         What became of the tuples.
     tables
-        The tuples of each stream, whose first have the numbers ``first_rows``.
-    cell, batch, first_rows
-        Where they came.
+        The tuples of each stream.
+    cell, batch
+        Where and when the tuples came.
+    first_rows
+        For each stream, the row number of the first tuple in its table.
     """
     if plan.log is None or not plan.late_rows:
         return
     step, owned = taken.step, taken.counted
     for s, stream in enumerate(plan.query.streams):
-        # What another cell counts is written there; here it is only written what it cost here.
+        # A copy that another cell counts is written here only if results were lost in this cell.
         (late,) = np.nonzero(step.late & (step.stream == s) & (owned | (step.n_join > 0)))
         if not len(late):
             continue
-        # A late tuple goes straight to the join: it came with this very batch.
+        # A late tuple does not wait but goes straight to the join: it came with this very batch.
         rows = tables[s].take(pa.array(step.row[late] - first_rows[s]))
         rows = rows.drop_columns([name for name in (OWNED,) if name in rows.column_names])
         if PLACE not in rows.column_names:

@@ -1,11 +1,11 @@
 """The one cell of a join in which tuples arrive one by one, as in the paper.
 
 Here K changes inside a batch, at the end of every adaptation interval, so the policy lives in the
-cell. What is kept in Spark's state is a *log*: a snapshot of the operator instance, and behind it
-the tuples of every batch since, with the K each of them met and how long tuples were remembered
-then. Batches append to it; when they have outgrown the snapshot, a new one takes the place of all.
-So the work of a batch is in proportion to its tuples, and an instance is rebuilt by letting the
-tuples since the snapshot arrive once more.
+cell. Spark's state holds a *log*: a snapshot of the operator instance, and behind it the tuples of
+every batch since the snapshot, with the K in force at each tuple and how long tuples were
+remembered. Every batch appends to the log; when the batches are larger than the snapshot, a new
+snapshot replaces the whole log. So the work of a batch is in proportion to its tuples, and an
+instance is rebuilt by letting the tuples since the snapshot arrive once more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 LAYOUT = 4
 SMALLEST_SNAPSHOT = 1 << 20
-"""Bytes of tuples that are always worth keeping before a new snapshot is written."""
+"""Bytes of tuples up to which no new snapshot is written, however small the old snapshot is."""
 LARGEST_VALUE = 1 << 26
 """Largest state value, in bytes."""
 
@@ -54,24 +54,24 @@ class TupleMeta:
 
     identity: str
     token: str = ""
-    """Names this very state; empty before the first batch."""
+    """Random name of this very state; empty before the first batch."""
     snapshot: list[int] = field(default_factory=list)
-    """State values that hold the snapshot, if there is one."""
+    """Numbers of the state values that hold the snapshot, if there is one."""
     snapshot_bytes: int = 0
     batches: list[int] = field(default_factory=list)
-    """State values of the batches since."""
+    """Numbers of the state values that hold the batches since the snapshot."""
     batch_bytes: int = 0
     next_value: int = 0
     clock: int = 0
     adaptation: dict[str, Any] | None = None
     """What policy and horizon have learnt, and what the interval has shown so far."""
     confirmed: list[int] = field(default_factory=list)
-    """For each stream by how much tuples far ahead of it have outnumbered others."""
+    """For each stream by how many tuples far ahead have outnumbered other tuples."""
     layout: int = LAYOUT
 
 
 class Instance(NamedTuple):
-    """The operator instance, and what chooses its K."""
+    """The operator instance, and the adaptation that chooses its K."""
 
     cell: Cell
     adaptation: Adaptation
@@ -86,21 +86,21 @@ class TupleRun:
         self.total = Profile.empty(
             len(measures.windows), granularity=measures.granularity, bucket=measures.bucket
         )
-        """What all tuples have shown."""
+        """Profile of all tuples of the batch."""
         self.earliest = FOREVER
-        """Smallest timestamp among them."""
+        """Smallest timestamp of these tuples."""
         self.slacks: list[tuple[int, int]] = []
-        """How many tuples in a row met which K."""
+        """For each K in force in turn, the number of tuples that arrived meanwhile, and K."""
         self.retentions: list[tuple[int, int]] = []
-        """After how many tuples the retention was changed, and to what."""
+        """For each change of the retention, the number of tuples before it, and the retention."""
         self.adaptations: list[tuple[int, int]] = []
-        """When K was adapted, by the fastest stream's time, and to what."""
+        """For each adaptation, its time on the fastest stream, and the new K."""
 
     def push(self, arrivals: Arrivals) -> Generator[pa.RecordBatch, None, None]:
         """Let tuples arrive."""
         if not len(arrivals):
             return
-        # As it was where the batch before ended, unless the join was started anew with another one.
+        # The retention is as the last batch left it, unless a restart has set another retention.
         self._remember_for(0)
         self.earliest = int(arrivals.ts.min())
         arrived, clocks = follow_tuples(
@@ -127,7 +127,7 @@ class TupleRun:
         self.total += taken.profile
 
     def _remember_for(self, n: int) -> None:
-        """Remember tuples for as long as is chosen now, after ``n`` of the batch."""
+        """Apply the retention chosen now, after the first ``n`` tuples of the batch."""
         retention = self.adaptation.retention
         assert retention is not None, "the horizon is in the cell"
         if retention != self.cell.pipeline.retention:
@@ -152,9 +152,9 @@ class TupleCell:
     Parameters
     ----------
     plan, mode
-        How it is run.
+        How the cell is run.
     store
-        Its share of Spark's state.
+        The cell's share of Spark's state.
     batch
         Number of the batch.
     """
@@ -166,7 +166,7 @@ class TupleCell:
         self._run: TupleRun
 
     def token(self) -> str:
-        """Names the state that was written last; empty before the first batch."""
+        """Name of the state that was written last; empty before the first batch."""
         return self._meta.token
 
     def resume(self, instance: object | None) -> bool:
@@ -190,7 +190,7 @@ class TupleCell:
             begin = 0
             for end, retention in [*retentions, (len(arrivals), None)]:
                 if end > begin:
-                    # Its results have gone out before.
+                    # The results of a replayed batch were handed on when the batch first ran.
                     drain(pipeline.push(arrivals.slice(begin, end), k=k[begin:end]))
                 if retention is not None:
                     pipeline.remember_for(retention)
@@ -201,7 +201,7 @@ class TupleCell:
         return Instance(Cell(pipeline, plan.measures), adaptation)
 
     def refuse(self, delivery: Delivery) -> None:
-        """Take tuples out of the delivery whose time is not to be believed."""
+        """Take tuples with unbelievable times out of the delivery."""
         local_times = self._instance.cell.pipeline.local_times
         delivery.refuse_far_ahead(
             self._plan.ahead,

@@ -18,7 +18,7 @@ _RESULT, _MEMBERS = "__result", "__members"
 
 
 def folded_schema(folded: Folded, output: StructType) -> StructType:
-    """What :class:`~recalljoin.engine.folding.Folded` is to Spark, whose rows are ``output``."""
+    """Spark's schema of :class:`~recalljoin.engine.folding.Folded` results with rows ``output``."""
     *columns, time = (field.dataType for field in output)
     n_times = len(folded.timed)
     n_members = len(folded.schema) - len(columns) - n_times
@@ -29,7 +29,7 @@ def folded_schema(folded: Folded, output: StructType) -> StructType:
 def unfolded(frame: DataFrame, folded: Folded, output: StructType) -> DataFrame:
     """A row for each result."""
     query = folded.output.query
-    # A row without lists goes without a trace.
+    # A row without lists, such as a row with counts, gives no rows.
     first = folded.members(0)
     rows = frame.select("*", sf.posexplode(first).alias(_RESULT, _MEMBERS))
 

@@ -1,4 +1,4 @@
-"""Spark's Python workers: which ones serve whom, and what they need not do again and again."""
+"""Spark's Python workers: workers that run cells only, and less garbage collection in workers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _POOL = "RECALLJOIN_WORKERS"
 
 @contextmanager
 def own_workers(spark: SparkSession) -> Iterator[None]:
-    """Functions made within run in Python workers that run nothing else.
+    """Functions made within this context run in Python workers that run nothing else.
 
-    Spark keeps idle workers by the environment they were started with, and hands out the one that
-    has been idle longest: among workers that also route tuples, a cell would rarely meet its own.
+    Spark keeps idle workers by the environment they were started with, and hands out the worker
+    that has been idle longest: among workers that also route tuples, a cell would rarely meet the
+    worker that holds its instance.
     Under Spark Connect the environment is out of reach, and cells are rebuilt from state instead.
     """
     if is_connected(spark):
@@ -38,12 +39,12 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
 
 @functools.cache
 def settle() -> None:
-    """Called in a worker: what is there by now stays, and nobody need look at it again.
+    """Called in a worker: exempt all objects that exist by now from garbage collection.
 
-    By then that is what has been imported, and whatever other queries of the session have left.
+    These are what has been imported, and whatever other queries of the session have left.
 
-    A worker collects garbage after every task, before it is free for the next one; to look through
-    all that the libraries have made takes it a tenth of a second.
+    A worker collects garbage after every task, before it is free for the next task; to look through
+    all objects of the libraries takes a tenth of a second.
     """
     gc.collect()
     gc.freeze()
