@@ -1,4 +1,4 @@
-"""The ``recalljoin`` command: parses, calls and prints; what it prints is computed elsewhere."""
+"""The ``recalljoin`` command: it parses, calls and prints; other packages compute the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``recalljoin advise``: how long to wait, going by a recorded sample."""
+"""``recalljoin advise``: how long to wait, judging from a recorded sample."""
 
 from __future__ import annotations
 

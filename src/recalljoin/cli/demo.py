@@ -1,4 +1,4 @@
-"""``recalljoin demo``: a streaming join to watch, and how others would have done."""
+"""``recalljoin demo``: a streaming join to watch, and what other policies would have reached."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def demo(ctx: click.Context, minutes: float, seed: int, recall: float, out: str)
             records = live.compare()
         console.print(comparison(records))
     label = f"{n:,} generated orders and payments, {minutes:g} minutes, seed {seed}"
-    # A path is no place for line breaks.
+    # Line breaks would cut the path in two.
     console.print(reported(records, out, label), highlight=False, soft_wrap=True)
 
 
 def reported(records: dict[str, RunRecord], folder: str, label: str) -> str:
-    """Write the report, and say where it is or why there is none."""
+    """Write the report, and say where it is or why it could not be written."""
     try:
         from recalljoin.experiments.report import write_report
 
         page = write_report(records, folder, title="Policies over the same arrivals", label=label)
     except InvalidSetting as error:
-        # The drawing library is not part of every installation; the demo is over all the same.
+        # The drawing library may not be installed; the demo ends without a report then.
         return f"No report: {error}"
     return f"Report: {page}"
 
@@ -117,7 +117,7 @@ def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | st
     table = Table.grid(padding=(0, 2))
     ks = [look.k_ms for look in looks[-_MOST_BARS:]]
     recalls = [look.recall for look in looks[-_MOST_BARS:] if look.recall is not None]
-    # A recall is of interest between the one asked for and all, and a little below.
+    # The bars show recall from a little below the target up to 1.
     low = 1 - 2 * (1 - recall)
     table.add_row("[bold]wait (K)[/bold]", f"{duration(last.k_ms):>7}", bars(ks, 0, max(ks)))
     table.add_row("[bold]recall[/bold]", _estimate(last.recall), bars(recalls, low, 1.0))
@@ -154,7 +154,7 @@ def comparison(records: dict[str, RunRecord]) -> Table:
         latency = numbers["latency_ms"]
         recall, reached = record.mean_recall, f"{percent(record.phi())} of the time"
         if not len(record.measurements):
-            # Shorter than a period: there is only the whole to tell of.
+            # The run is shorter than a period: only the recall of the whole run can be shown.
             recall, reached = record.n_produced / max(record.n_true, 1), "-"
         table.add_row(
             policy,

@@ -1,4 +1,4 @@
-"""``recalljoin evaluate``: a query over recorded streams, scored against the true results."""
+"""``recalljoin evaluate``: a query over recorded streams, compared with the true results."""
 
 from __future__ import annotations
 

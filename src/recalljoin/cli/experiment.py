@@ -111,7 +111,7 @@ def announced(specs: Sequence[RunSpec], missing: Sequence[RunSpec]) -> str:
 
 
 def estimate(specs: Sequence[RunSpec]) -> float:
-    """Seconds that runs take on the cores there are."""
+    """Seconds that runs take on the cores of this machine."""
     import os
 
     cores = os.cpu_count() or 1
@@ -130,7 +130,7 @@ def shown(specs: Sequence[RunSpec]) -> Iterator[Callable[[RunSpec], None]]:
 
 @contextmanager
 def bar(console: Console, specs: Sequence[RunSpec]) -> Iterator[Callable[[RunSpec], None]]:
-    """A bar with the time left, which goes by how long runs take and not by their number."""
+    """A bar with the time left, estimated by how long runs take and not by their number."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.progress import TimeRemainingColumn as TimeLeft
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = ("x3", "x4", "soccer")
 _SENSORS = 16
-# The first character keeps the lines as they are.
+# The first character, \b, tells click to keep the line breaks.
 _EXAMPLE = """\b
 Example:
   recalljoin generate x3 --out x3 --duration 5min

@@ -1,4 +1,4 @@
-"""What is named on the command line: queries, files, durations."""
+"""Reads what is named on the command line: queries, files, durations."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def named_files(inputs: tuple[str, ...]) -> dict[str, str]:
 
 
 def read_tables(files: dict[str, str]) -> dict[str, pa.Table]:
-    """Parquet and CSV files."""
+    """Tables from Parquet and CSV files."""
     import pyarrow.csv
     import pyarrow.parquet
 

@@ -35,7 +35,7 @@ class _Commands(click.Group):
 
 
 def _message_of(error: Exception) -> str | None:
-    """What to tell whoever called the command; None of errors nobody foresaw."""
+    """The message for the user; None for an unforeseen error."""
     if isinstance(error, RecallJoinError):
         return str(error)
     if is_from_spark(error):

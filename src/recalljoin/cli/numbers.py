@@ -24,7 +24,7 @@ def json_option() -> Callable[[_F], _F]:
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    # Before anything is started: the numbers of a long run are not to be lost.
+    # Checked before anything is started, so that the numbers of a long run are not lost.
     if value not in (None, "-") and not Path(str(value)).absolute().parent.is_dir():
         message = f"there is no folder for {value!r}"
         raise click.BadParameter(message, ctx, param)
@@ -35,7 +35,7 @@ def write_numbers(numbers: Mapping[str, Any], json_file: str | None) -> bool:
     """Write numbers where they are wanted; return whether standard output holds them alone."""
     if json_file is None:
         return False
-    # A line for each number or list: easy on the eyes, and on whoever looks for one with grep.
+    # A line for each number or list is easy to read, and to find with grep.
     lines = [f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items()]
     content = "{\n" + ",\n".join(lines) + "\n}"
     if json_file == "-":

@@ -22,7 +22,7 @@ def running(*, debug: bool = False) -> Iterator[SparkSession]:
     Parameters
     ----------
     debug
-        Show what the Java process has to say.
+        Show what the Java process writes to standard error.
     """
     require_spark()
     from recalljoin.experiments.session import running_session
@@ -34,7 +34,7 @@ def running(*, debug: bool = False) -> Iterator[SparkSession]:
 
 
 def waiting(what: str) -> Status:
-    """A word to whoever waits at a terminal; while it stands, nothing else may be printed."""
+    """A message to the user at a terminal; while it is shown, nothing else may be printed."""
     from rich.console import Console
 
     return Console(stderr=True).status(what)
@@ -46,7 +46,7 @@ def require_spark() -> None:
     Raises
     ------
     click.ClickException
-        Saying how to install it.
+        When it is not; the message says how to install it.
     """
     for package in ("pyspark", "pandas"):
         if find_spec(package) is None:
@@ -56,12 +56,12 @@ def require_spark() -> None:
 
 
 def is_from_spark(error: Exception) -> bool:
-    """Whether Spark raised it, or the bridge to its Java process."""
+    """Whether the error was raised by Spark, or by the bridge to its Java process."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def root_cause(error: Exception) -> str:
-    """The one line that tells most, of a message with stack traces in several languages."""
+    """The most telling line of a message with stack traces in several languages."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith(("at ", "..."))]
     causes = [line.removeprefix("Caused by: ") for line in told if line.startswith("Caused by: ")]

@@ -31,7 +31,7 @@ def duration(ms: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, with more digits the closer it is to all.
+    """A share in percent, with more digits the closer it is to 100 %.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def output_console() -> Console:
 
 
 def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
-    """Print what came of a run."""
+    """Print the numbers of a run."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()

@@ -1,7 +1,7 @@
 """Streams to join: the paper's generators, a soccer reader and simulator, recorded streams.
 
-Every function here returns a `Dataset`: named streams in arrival order, cut into blocks that can be
-made independently of one another, with the query that belongs to them.
+Every function here returns a `Dataset`: named streams in arrival order, with the query that joins
+them. Streams are cut into blocks that can be made independently of one another.
 """
 
 from recalljoin.datasets.base import BlockDataset, Dataset

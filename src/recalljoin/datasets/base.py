@@ -18,7 +18,7 @@ __all__ = ["BlockDataset", "Dataset", "find_stream", "stream_names"]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Disordered streams in arrival order, together with the query they are joined by.
+    """Disordered streams in arrival order, together with the query that joins them.
 
     Every table begins with the columns ``arrival`` (a time in milliseconds, or a global position)
     and ``ts`` (event time in milliseconds), both 64-bit integers; the attributes follow.
@@ -77,12 +77,12 @@ class _Blocks(Protocol):
 class BlockDataset:
     """Everything of `Dataset` that follows from the blocks alone.
 
-    Mixed into a class with ``name``, ``streams``, ``simulated``, ``query``, ``schema``, ``blocks``
-    and ``_make_block``; stream and index are checked before ``_make_block`` is called.
+    It is mixed into a class with ``name``, ``streams``, ``simulated``, ``query``, ``schema``,
+    ``blocks`` and ``_make_block``; stream and index are checked before ``_make_block`` is called.
     """
 
     def block(self: _Blocks, stream: str, index: int) -> pa.RecordBatch:
-        """Return block ``index`` (from 0) of one stream, the same rows whenever it is asked for."""
+        """Return block ``index`` (from 0) of one stream; it has the same rows every time."""
         position = find_stream(self, stream)
         count = self.blocks(stream)
         if not 0 <= index < count:
@@ -136,5 +136,5 @@ def _batches(dataset: _Blocks, stream: str) -> Iterator[pa.RecordBatch]:
 
 
 def stream_names(count: int) -> tuple[str, ...]:
-    """Return the names the paper's queries use: ``s1``, ``s2``, ..."""
+    """Return the names that the paper's queries use: ``s1``, ``s2``, ..."""
     return tuple(f"s{number}" for number in range(1, count + 1))

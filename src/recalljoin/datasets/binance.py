@@ -1,7 +1,7 @@
-"""Reader for recorded market feeds of Binance, with the time of receipt beside the exchange's own.
+"""Reader for recorded market feeds of Binance, with the time of receipt and the exchange's time.
 
 A line of a file is ``<local time in ns> <message as JSON>``. Each channel of a feed (trades, best
-prices, changes of the order book) comes in order by itself; they overtake one another on the way.
+prices, changes of the order book) comes in order, but the channels overtake one another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NANOSECONDS = 1_000_000  # in a millisecond
 
 
 class _Row(NamedTuple):
-    """One message; the fields are those of `MESSAGES`."""
+    """One message, with the fields of `MESSAGES`."""
 
     arrival: int
     ts: int
@@ -76,9 +76,9 @@ def read_binance(
     channels: Sequence[str] = CHANNELS,
     time: Literal["E", "T"] = "E",
 ) -> Recording:
-    """Read one feed, or several that were recorded by the same machine.
+    """Read one feed, or several feeds that were recorded by the same machine.
 
-    The recorder's clock may stand behind the exchange's. The smallest difference over all files is
+    The recorder's clock may be behind the exchange's. The smallest difference over all files is
     taken off every arrival, so that the fastest message has delay 0 and no delay is negative.
 
     The query finds trades of equal size on all feeds within a second, or, for streams by channel,
@@ -96,8 +96,8 @@ def read_binance(
         What to keep, from `CHANNELS`.
     time
         Which time becomes ``ts``: ``"E"``, when the exchange sent the message, or ``"T"``, when
-        its matching engine acted. Messages without it are counted in ``report.skipped``; best
-        prices of the spot market have neither.
+        its matching engine acted. Messages without this time are counted in ``report.skipped``;
+        best prices of the spot market have neither time.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Random numbers with an address: the n-th draw of a key, without drawing the ones before it.
+"""Random numbers with an address: the n-th draw of a key, without the draws before it.
 
 The generators of this package are functions of (seed, what is drawn, row number). A worker that
-makes rows 50 000 .. 59 999 jumps straight there, and neither the size of the blocks nor their
-order can change a row.
+makes rows 50 000 .. 59 999 jumps straight to row 50 000, and neither the size of the blocks nor
+their order can change a row.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def derive_key(seed: int, *path: int) -> NDArray[np.uint64]:
     path
         What the sequence is for, for example stream number and attribute number.
     """
-    # The path goes in as a spawn key, not beside the seed: only then do seeds of any size and
-    # paths of any length never meet.
+    # The path is a spawn key, not a part of the seed: otherwise different seeds and paths could
+    # give the same sequence.
     state = np.random.SeedSequence(seed, spawn_key=path).generate_state(2, np.uint64)
     return state.astype(np.uint64, copy=False)
 
@@ -39,7 +39,7 @@ def draw_uniform(key: NDArray[np.uint64], start: int, count: int) -> NDArray[np.
     """Return draws ``start`` to ``start + count - 1`` of a key, uniform in [0, 1).
 
     The raw words are turned into floats here and not by `numpy.random.Generator`: NumPy keeps
-    the words of a bit generator fixed between its releases, but not what is made of them.
+    the words of a bit generator fixed between its releases, but not the floats made from them.
 
     Examples
     --------

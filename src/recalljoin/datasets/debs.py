@@ -108,8 +108,8 @@ def read_match(
     path
         A file of the Grand Challenge, plain or compressed (``.gz``).
     every
-        Keep one reading in so many of each sensor. Sensors measure 200 times a second; with 10,
-        the rate comes close to the paper's 450 000 tuples a team in 23 minutes.
+        Keep one of every ``every`` readings of each sensor. Sensors measure 200 times a second;
+        with 10, the rate is close to the paper's 450 000 tuples a team in 23 minutes.
     between
         First and last time to keep in picoseconds, for example `FIRST_HALF`; all by default.
     arms

@@ -1,4 +1,4 @@
-"""Players moving on a pitch, as a function of time that can be asked anywhere.
+"""Players moving on a pitch: their places as a function of time, for any moment.
 
 Paths are smooth curves through random points that lie a fixed time apart. The points are drawn by
 their number (`counters`), so where a player is at any moment needs no history.
@@ -49,14 +49,14 @@ _ROLES = (
 PLAYERS = len(_ROLES)
 
 # Play swings to another part of the pitch every 8 s, and a player chooses a new place every 5 s.
-# Together with the roles this keeps everybody below a sprinter's 11 m/s.
+# With these times and the roles above, every player stays below a sprinter's 11 m/s.
 _SWING = 8_000
 _STEP = 5_000
 _PLAY, _ROAM = 0, 1
 
 
 def locate_player(seed: int, team: int, player: int, *, elapsed: Millis) -> tuple[Floats, Floats]:
-    """Return x and y in metres of one player at some moments.
+    """Return x and y in metres of one player at the moments ``elapsed``.
 
     Parameters
     ----------

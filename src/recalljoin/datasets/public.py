@@ -1,8 +1,8 @@
-"""Public recordings with a join that makes sense for each, found in a folder of files.
+"""Public recordings in a folder of files, with a join that makes sense for each recording.
 
 The files are not part of the package. The phones are sessions D-1 and D-2 of JR-DIGITAL's
-out-of-order collection; the market feeds are examples of the project hftbacktest. Their names below
-the folder are those of :attr:`PublicRecording.files`.
+out-of-order collection; the market feeds are examples of the project hftbacktest.
+:attr:`PublicRecording.files` has the paths of the files below the folder.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class PublicRecording:
     Parameters
     ----------
     title
-        What it is called in figures.
+        Name of the recording in figures.
     about
         What was recorded and which results are counted, in a sentence or two.
     files
         Paths below the folder of all recordings.
     reader
-        Makes the streams of the files, given in that order.
+        Makes the streams from the files, given in the order of ``files``.
     query
         The join, without a target.
     minutes, tuples
-        Roughly how long it is, and how many tuples it has.
+        Rough length, and rough number of tuples.
     largest_delay
-        Milliseconds that no delay exceeds.
+        Upper bound of the delays, in milliseconds.
     tick
-        Milliseconds of arrival time that suit its delays as a tick.
+        Length of a tick that suits the delays, in milliseconds of arrival time.
     periods
-        Milliseconds over which recall is measured, one after the other.
+        Periods over which recall is measured, in milliseconds; experiments try one after another.
     """
 
     title: str
@@ -72,7 +72,7 @@ class PublicRecording:
         Raises
         ------
         DatasetError
-            When a file is missing or is no such recording.
+            When a file is missing or is not this recording.
         """
         absent = self.missing(folder)
         if absent:
@@ -156,4 +156,4 @@ PUBLIC: dict[str, PublicRecording] = {
         periods=(10_000, 60_000),
     ),
 }
-"""By name."""
+"""All public recordings, by name."""

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadReport:
-    """How many lines of the files became rows, and why the others did not.
+    """How many lines of the files became rows, and why other lines did not.
 
     Parameters
     ----------

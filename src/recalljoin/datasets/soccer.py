@@ -1,11 +1,12 @@
 """A simulated soccer match with late sensors: a stand-in for the paper's D_real x2.
 
-The recording behind the paper can be had, but not the delays its tuples arrived with. This
-simulator makes two streams of the same kind, and everything it makes is labelled as simulated.
+The recording behind the paper is public, but the delays of its tuples are not. This simulator makes
+two streams of the same kind, and labels everything it makes as simulated.
 
-Its constants were tuned by trial until four figures of the paper came out: the size, the largest
-delays, the recall without slack (0.5) and Max-K-slack's mean K (20 s); also that 1 s of slack
-gives a recall of 0.99 and 13 s one of 0.999. Agreement in these is made, not found.
+The simulator's constants were tuned by trial until these numbers of the paper came out: the number
+of tuples, the largest delays, the recall without slack (0.5), Max-K-slack's mean K (20 s), and that
+a slack of 1 s gives a recall of 0.99 and a slack of 13 s a recall of 0.999. So agreement with the
+paper in these numbers is no finding.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ _STANCE = 0.2  # a boot's distance from the middle of its player, in metres
 _BLUR = 0.08  # standard deviation of a measured coordinate, in metres
 _DRAIN = 50  # a sensor that comes back sends a second of its backlog in 1/50 s
 _SLOT = 60_000  # in each minute one sensor of each team falls silent once
-# Lengths as shares of `longest`: three silences in four pass within two seconds or so, the others
-# are long. Few but long ones are what makes the last per mille of recall as dear as in the paper.
+# Lengths as shares of `longest`: three silences in four pass within two seconds or so, the fourth
+# is long. With few but long silences, the last per mille of recall costs as much K as in the paper.
 _LENGTH_RANKS = (0.0, 0.75, 0.75, 1.0)
 _LENGTH_SHARES = (0.02, 0.09, 0.5, 0.85)
-# The silence of `longest` falls into these minutes (from 0) of the two teams. With them
+# The silence of `longest` falls into these minutes (from 0) of the two teams. With these minutes
 # Max-K-slack's mean K comes out near the 19.96 s of the paper's Table II.
 _LONGEST_SLOT = (8, 18)
 # A 53-bit uniform draw bounds the exponential backoff at 53 ln 2 < 37 times its mean.
@@ -71,10 +72,10 @@ class SimulatedMatch(BlockDataset):
     Every sensor measures every ``sample_every`` milliseconds. Two things delay a reading:
 
     - *Backoff.* A share of the readings is sent again after a wait, exponential with mean
-      ``backoff``. The share differs from sensor to sensor, ``resent`` is its mean.
-    - *Silence.* Once a minute one sensor of the team falls silent for a while, then sends what it
-      has kept, oldest first, much faster than it measured it. Three in four silences pass within
-      two seconds, the others take ten or twenty; one lasts ``longest``.
+      ``backoff``. The share differs from sensor to sensor; ``resent`` is the mean share.
+    - *Silence.* Once a minute one sensor of the team falls silent for a while, then sends the
+      readings it has kept, oldest first, much faster than it measured. Three in four silences pass
+      within two seconds, the other silences take ten or twenty; one lasts ``longest``.
 
     ``arrival`` is when a reading is received, in milliseconds on the clock of ``ts``.
 
@@ -97,7 +98,7 @@ class SimulatedMatch(BlockDataset):
     longest
         Longest silence of each team in milliseconds.
     block_length
-        Milliseconds of arrival time made at a time. Changes the blocks, never the rows.
+        Milliseconds of arrival time in a block. It changes the blocks, never the rows.
     """
 
     seed: int = 0
@@ -129,7 +130,7 @@ class SimulatedMatch(BlockDataset):
 
     @property
     def name(self) -> str:
-        """Says that it is simulated, wherever it is printed."""
+        """A name that says that the match is simulated."""
         return "soccer_simulated"
 
     @property
@@ -158,7 +159,7 @@ class SimulatedMatch(BlockDataset):
         return -(-self.duration // self.block_length)
 
     def _make_block(self, stream: int, index: int) -> pa.RecordBatch:
-        # A block is a span of arrival time. Whatever arrives in it was measured at most
+        # A block is a span of arrival time. Readings that arrive in it were measured at most
         # `reach` before, so readings from a little earlier are made and mostly thrown away.
         reach = max(self.longest[stream], int(_LARGEST_BACKOFF * self.backoff)) + 1
         low = index * self.block_length
@@ -206,8 +207,8 @@ class SimulatedMatch(BlockDataset):
             backoff = np.where(draws < share, -self.backoff * np.log1p(-draws / share), 0.0)
         delays = np.ceil(backoff).astype(np.int64)
         for begin, length in self._silences(team, sensor, measured):
-            # The reading of moment t leaves at end + (t - begin) / drain, and so does what is
-            # measured after the end until the backlog is gone.
+            # The reading of moment t is sent at end + (t - begin) / drain. That is also true of
+            # readings measured after the end, until the backlog is gone.
             waited = begin + length + (measured - begin) // _DRAIN - measured
             delays = np.where(measured >= begin, np.maximum(delays, waited), delays)
         return delays
@@ -217,7 +218,7 @@ class SimulatedMatch(BlockDataset):
         if not len(measured):
             return []
         longest = self.longest[team]
-        # One that began up to 2 * longest earlier: its length, and ample time to catch up.
+        # Silences that began up to 2 * longest earlier matter: their length, and time to catch up.
         first = max(0, (int(measured[0]) - 2 * longest) // _SLOT)
         slots = np.arange(first, int(measured[-1]) // _SLOT + 1)
         draws = draw_uniform(derive_key(self.seed, _SILENCE, team), 3 * first, 3 * len(slots))

@@ -37,7 +37,7 @@ class StreamSpec:
     Parameters
     ----------
     name
-        Its name in the query.
+        Name of the stream in the query.
     delay_skew
         Zipf skew of the delays; larger means fewer and shorter delays.
     attributes
@@ -51,14 +51,14 @@ class StreamSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic(BlockDataset):
-    """Streams in step: at every tick of the clock each stream receives one tuple.
+    """Streams in step: every ``gap`` milliseconds each stream receives one tuple.
 
     Row n of a stream arrives at ``start + (n + 1) * gap`` (the paper raises the clock iT before
     it makes a tuple), and its ``ts`` is that time minus a delay. Delays are Zipf over the values
     0, ``delay_step``, ..., ``max_delay``: rank 1 is no delay at all. Attribute values are Zipf
     over 1 .. ``domain``; their skew starts at ``first_skew`` and is redrawn uniformly from
-    ``skew_range`` after intervals drawn uniformly from ``change_every``. A shorter ``duration``
-    gives the first rows of a longer one.
+    ``skew_range`` after intervals drawn uniformly from ``change_every``. With a shorter
+    ``duration``, the rows are the first rows of a longer data set.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ class Synthetic(BlockDataset):
         Milliseconds between two tuples of a stream; 10 is the paper's 100 tuples a second.
     max_delay, delay_step
         Largest delay and distance between two delays, in milliseconds. The paper names no step;
-        100 ms is the one with which Max-K-slack reaches the mean K of its Table II.
+        with 100 ms, Max-K-slack reaches the mean K of the paper's Table II.
     domain
         Number of attribute values.
     first_skew, skew_range, change_every
         How the skew of attributes moves, see above; ``change_every`` in milliseconds.
     block_rows
-        Rows made at a time. Changes the blocks, never the rows.
+        Rows in a block. It changes the blocks, never the rows.
 
     Examples
     --------
@@ -162,10 +162,10 @@ class Synthetic(BlockDataset):
         return -(-self.rows // self.block_rows)
 
     def skew_changes(self, stream: str, attribute: str) -> tuple[tuple[int, float], ...]:
-        """Return when the skew of an attribute changes, and to what.
+        """Return the changes of an attribute's skew.
 
-        Each change is (milliseconds after ``start``, new skew); it holds for tuples that arrive at
-        that time or later. Changes after ``duration`` are left out.
+        Each change is (milliseconds after ``start``, new skew); the new skew holds for tuples that
+        arrive at that time or later. Changes after ``duration`` are left out.
         """
         position = find_stream(self, stream)
         attributes = self.specs[position].attributes
@@ -194,7 +194,7 @@ class Synthetic(BlockDataset):
         )
 
     def _key(self, stream: int, purpose: int) -> NDArray[np.uint64]:
-        # With the number of streams in it, x3 and x4 of one seed have no stream in common.
+        # The key contains the number of streams, so that x3 and x4 of one seed share no stream.
         return derive_key(self.seed, len(self.specs), stream, purpose)
 
     @cached_property
@@ -211,7 +211,7 @@ class Synthetic(BlockDataset):
         changes = self._skew_changes(stream, attribute)
         skews = [self.first_skew, *(skew for _, skew in changes)]
         times = np.array([time for time, _ in changes], dtype=np.int64)
-        # The clock only rises, so the rows that share a skew stand together.
+        # The clock only rises, so the rows that share a skew are adjacent.
         cuts = [0, *np.searchsorted(elapsed, times, side="left").tolist(), len(elapsed)]
         values = np.empty(len(elapsed), dtype=np.int64)
         for skew, low, high in zip(skews, cuts[:-1], cuts[1:], strict=True):

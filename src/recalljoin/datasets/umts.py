@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["read_umts"]
 
 _EVENT_TIMES = {"detection": "S.Client.Detection.Time", "send": "C.Send.Time"}
-# Our column <- theirs; all are whole numbers but the device.
+# Column of the stream <- column of the file; all but the device are whole numbers.
 _COLUMNS = {
     "arrival": "S.Message.received.time.ms",
     "device": "S.Device.ID",
@@ -53,7 +53,8 @@ def read_umts(
         Number of streams; devices are dealt out in turn, in the order of their numbers. None gives
         every device a stream of its own.
     event
-        Which of the client's times becomes ``ts``: when it noticed the event, or when it sent it.
+        Which of the client's times becomes ``ts``: when the client noticed the event, or when it
+        sent the message.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def read_umts(
     rejected: Counter[str] = Counter()
     table = sort_by_arrival(_read_numbers(source, _COLUMNS | {"ts": _EVENT_TIMES[event]}, rejected))
     report = make_report(source, table.num_rows, skipped=Counter(), rejected=rejected)
-    # dev_2 before dev_10.
+    # Devices are sorted by number: dev_2 before dev_10.
     devices = sorted(table["device"].unique().to_pylist(), key=lambda name: (len(name), name))
     count = len(devices) if streams is None else streams
     if not 1 <= count <= len(devices):
@@ -92,7 +93,7 @@ def read_umts(
 
 
 def _read_numbers(source: Path, columns: dict[str, str], rejected: Counter[str]) -> pa.Table:
-    """Return the wanted columns under our names, without the lines that do not hold numbers."""
+    """Return the wanted columns under the stream's names, without lines that lack a number."""
 
     def reject(_: pv.InvalidRow) -> Literal["skip"]:
         rejected["wrong number of fields"] += 1
@@ -100,7 +101,7 @@ def _read_numbers(source: Path, columns: dict[str, str], rejected: Counter[str])
 
     wanted = [columns[name] for name in _ORDER]
     try:
-        # As text first: Arrow's own conversion would refuse the file for one bad cell.
+        # Read as text first: Arrow's own conversion would refuse the file for one bad value.
         raw = pv.read_csv(
             source,
             read_options=pv.ReadOptions(use_threads=False),

@@ -1,4 +1,4 @@
-"""Recorded streams on Spark: generated, evaluated, and the paper's experiments on them."""
+"""Recorded streams on Spark: generating and evaluating them, and the paper's experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure 6 and Table II: no slack at all, and as much as the largest delay so far."""
+"""Figure 6 and Table II: the paper's two baselines, K = 0 and K = the largest delay so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAPER_TABLE_2: dict[Kind, tuple[float, float]] = {
     "x3": (19.72, 0.999),
     "x4": (13.88, 0.999),
 }
-"""Mean K in seconds and mean recall of Max-K-slack."""
+"""The paper's mean K in seconds and mean recall of Max-K-slack."""
 PAPER_FIGURE_6: dict[Kind, float] = {"soccer": 0.5, "x4": 0.8}
 SIMULATED = "the match is simulated, and only its main figures were fitted to the paper's"
 OWN_DRAW = (

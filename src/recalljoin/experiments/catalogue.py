@@ -1,4 +1,4 @@
-"""All experiments, and the page that shows what came of them."""
+"""All experiments, and the page that shows their results."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ EXPERIMENTS = {
         K_OVER_TIME, FRONTIER, JUMP, LATENCY, SCALE_OUT, RECORDINGS,
     )
 }  # fmt: skip
-"""By name, the paper's first."""
+"""All experiments by name, the paper's first."""
 
 
 def specs_of(names: Sequence[str], scale: Scale) -> list[RunSpec]:
-    """The runs that experiments need, each once."""
+    """The runs that experiments need, each run once."""
     return list(dict.fromkeys(s for name in names for s in EXPERIMENTS[name].specs(scale)))
 
 
@@ -45,18 +45,18 @@ def claims_of(names: Sequence[str], scale: Scale, runs: Runs) -> list[Claim]:
 
 
 def page_of(names: Sequence[str], scale: Scale, runs: Runs, *, code: str) -> Page:
-    """Everything there is to show of experiments.
+    """The page that shows experiments.
 
     Parameters
     ----------
     names
-        Which ones.
+        Names of the experiments.
     scale
-        Their size.
+        Size of the experiments.
     runs
-        At least those of :func:`specs_of`.
+        At least the runs of :func:`specs_of`.
     code
-        Version of the code they were run with.
+        Version of the code that made the runs.
     """
     claims = claims_of(names, scale, runs)
     sections = [_beside_the_paper(claims)] if claims else []

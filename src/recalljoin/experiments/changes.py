@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recalljoin.experiments.spec import Kind, RunSpec
 
 POLICIES = ("noneqsel", "percentile", "max", "slack")
-"""In the order they are drawn, ours on top."""
+"""Policies in the order they are drawn: recalljoin's own comes last, on top."""
 JUMPS: tuple[Kind, ...] = ("delays", "lag")
 JUMP_TARGET = 0.95
 JUMP_PERIOD = 30_000

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from recalljoin.experiments.run import Run
 
-# The colours of Okabe and Ito, which people who see few colours can tell apart; the markers serve
-# everybody else on paper.
+# The colours of Okabe and Ito, which colour-blind people can tell apart; the markers help where a
+# chart is printed without colours.
 COLOURS = {
     "slack": "#0072B2",
     "noneqsel": "#D55E00",
@@ -71,14 +71,14 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "figure.facecolor": "white",
-    # Letters stay letters: smaller files that can be searched.
+    # Letters stay letters, not outlines: files are smaller and can be searched.
     "svg.fonttype": "none",
-    # The same chart is the same file.
+    # A fixed salt: the same chart gives the same file.
     "svg.hashsalt": "recalljoin",
 }
 _MOST_STEPS = 500
 _COLUMN, _ROW = 2.7, 1.75
-"""Inches of one chart among others."""
+"""Width and height in inches of one chart in a grid."""
 
 
 class ChartGrid:
@@ -153,7 +153,7 @@ def over_time(
     with_k: bool = True,
     seconds: tuple[float, float] = (0.1, 10),
 ) -> Figure:
-    """K and recall over time: a column for each recording, in it a line for each named run.
+    """K and recall over time: a column for each recording, with a line for each named run.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def over_time(
     with_k
         Show K above recall.
     seconds
-        Smallest and largest power of ten that K is shown in.
+        Smallest and largest power of ten on the axis of K, in seconds.
     """
     rows = ["K (s)", "recall"] if with_k else ["recall"]
     grid = ChartGrid(list(columns), rows, "time (min)")
@@ -176,9 +176,9 @@ def over_time(
             style: dict[str, Any] = {"color": colour, "label": NAMES.get(name, name)}
             series = [run.k_over_time()] if with_k else []
             for row, (minutes, values) in enumerate([*series, run.recall_over_time()]):
-                # Many steps as vectors would make files of megabytes.
+                # As vectors, this many steps would make files of megabytes.
                 style["rasterized"] = len(minutes) > _MOST_STEPS
-                # The model's K swings so much that a thick line would hide all others.
+                # The model's K swings so much that a thick line would hide all other lines.
                 swings = row == 0 and with_k and name in ("eqsel", "noneqsel")
                 style["linewidth"] = 0.5 if swings else 1.2
                 grid.at(row, column).step(minutes, values, where="post", **style)
@@ -195,7 +195,7 @@ def over_time(
 
 
 def from_zero_in_powers(axes: Axes, smallest: float = 0.1, largest: float = 10) -> None:
-    """K as a vertical axis that shows 0, and some powers of ten in equal steps, in seconds."""
+    """Let the vertical axis show K in seconds: 0, and powers of ten in equal steps."""
     powers = [smallest]
     while powers[-1] < largest / 2:
         powers.append(10 * powers[-1])
@@ -218,13 +218,13 @@ def sweep(
     Parameters
     ----------
     columns
-        Title of each column, and what finds the run of a policy and value, with its target.
+        Title of each column, and a function from policy and value to the run and its target.
     policies
-        The lines.
+        Policies, one for each line.
     values
-        Of the parameter; shown evenly spaced unless ``log``.
+        Values of the parameter; shown evenly spaced unless ``log``.
     across
-        What the parameter is called.
+        Name of the parameter.
     log
         Show the values on a logarithmic scale.
     reference
@@ -256,19 +256,19 @@ def sweep(
 
 
 def worded(figure: Figure, kind: str) -> bytes:
-    """A figure as the content of a file, ``"svg"`` or ``"png"``."""
+    """A figure as the content of a file of kind ``"svg"`` or ``"png"``."""
     content = BytesIO()
     with mpl.rc_context(_STYLE):
-        # When and by whom it was drawn would make equal charts different files.
+        # Metadata about when and by whom it was drawn would make equal charts different files.
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type")) if kind == "svg" else None
         figure.savefig(content, format=kind, dpi=144, metadata=nothing)
     return slim(content.getvalue()) if kind == "svg" else content.getvalue()
 
 
 def slim(svg: bytes) -> bytes:
-    """The same picture in a smaller file: no line for each point, places to 0.01.
+    """The same picture in a smaller file: no line break after each point, coordinates to 0.01.
 
-    What is written in the picture stays as it is.
+    The text in the picture stays as it is.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A join as it would run in production, small: streams that arrive as files, a recall to reach.
+"""A small join as it would run in production: streams that arrive as files, a recall to reach.
 
-Orders and their payments come out of order. They are joined by a streaming query while it is
-watched; then other policies are run over the same arrivals, for comparison.
+Orders and their payments come out of order. A streaming query joins them and can be watched
+meanwhile; then other policies are run over the same arrivals, for comparison.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WINDOW = "5 seconds"
 QUERY = f"SELECT {COLUMNS}\nFROM o [5 SEC], p [5 SEC]\nWHERE {CONDITION}"
 PERIOD = "30 seconds"
 BATCH_MS = 5_000
-"""Arrivals of this long are a micro-batch."""
+"""Length of a micro-batch, in milliseconds of arrival time."""
 POLICIES = {
     "slack": "what periods so far have needed",
     "noneqsel": "the paper's model",
@@ -48,10 +48,10 @@ POLICIES = {
 
 
 def disordered_orders(minutes: float, seed: int) -> dict[str, pa.Table]:
-    """Orders and their payments, 100 a second each, some of them up to 16 s late.
+    """Orders and their payments, 100 a second each, some up to 16 s late.
 
-    What could not be sent is sent again after 1, 2, 4, 8 or 16 seconds. In the middle third of the
-    time that happens to more of the orders.
+    A row that could not be sent is sent again after 1, 2, 4, 8 or 16 seconds. In the middle third
+    of the time this happens to more of the orders.
     """
     rng = np.random.default_rng(seed)
     n = int(minutes * 6000)
@@ -95,7 +95,7 @@ class LiveJoin:
     Parameters
     ----------
     spark
-        Where it runs.
+        The session that runs the query.
     tables
         The tuples of each stream, in order of arrival.
     folder
@@ -137,15 +137,15 @@ class LiveJoin:
         return self._query
 
     def looks(self, *, every: float = 0.25) -> Iterator[list[Look]]:
-        """All batches done so far, again and again until the query has ended."""
+        """All batches done so far, yielded again and again until the query has ended."""
         assert self._query is not None, "it has not been started"
         running = True
         while running:
             time.sleep(every)
-            # Asked before looking: so the last look comes after the end.
+            # The query's state is asked before the look, so that the last look is after its end.
             running = self._query.isActive
             yield self._look()
-        # Raises what the query failed with, if it did.
+        # This raises the query's error if the query has failed.
         self._query.awaitTermination()
 
     def results(self, n: int) -> list[dict[str, object]]:
@@ -191,7 +191,7 @@ class LiveJoin:
 
 
 def _write_arrivals(tables: Mapping[str, pa.Table], folder: Path) -> int:
-    """A file for each stream and micro-batch; the number of micro-batches."""
+    """Write a file for each stream and micro-batch; returns the number of micro-batches."""
     n_batches = 0
     for name, table in tables.items():
         (folder / name).mkdir(parents=True)
@@ -201,7 +201,8 @@ def _write_arrivals(tables: Mapping[str, pa.Table], folder: Path) -> int:
             begin = int(ends[number - 1]) if number else 0
             path = folder / name / f"{number:05d}.parquet"
             pq.write_table(table.slice(begin, int(end) - begin), path)
-            # Spark takes files in the order they were written; the clock may be too coarse.
+            # Spark takes files in the order of their times; the file system's clock may be too
+            # coarse, so the times are set here.
             os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
         n_batches = max(n_batches, len(ends))
     return n_batches

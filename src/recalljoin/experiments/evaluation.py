@@ -1,4 +1,4 @@
-"""Runs a query over recorded streams on Spark and scores it against the true results."""
+"""Runs a query over recorded streams on Spark and measures recall against the true results."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class RecordedJoin:
-    """A query and the recorded streams it is run over; made by :func:`open_recording`.
+    """A query and the recorded streams that it joins; made by :func:`open_recording`.
 
-    May be evaluated many times, and by several threads at once.
+    It may be evaluated many times, and by several threads at once.
     """
 
     spark: SparkSession
@@ -55,9 +55,9 @@ class RecordedJoin:
     of_streams: tuple[int, ...]
     """For each stream of the query the number of its input."""
     max_ahead: int | None = None
-    """Times further ahead of their stream are refused, in the query's unit; None refuses none."""
+    """How far a time may be ahead of its stream, in the query's unit; None for no limit."""
     time_unit: TimeUnit = "ms"
-    """What integer times count in."""
+    """Unit of integer times."""
     computed: Mapping[str, pa.Schema] = field(default_factory=dict)
     """For each stream the columns that Spark computes for the condition."""
     _truth: Timeline | None = field(default=None, repr=False)
@@ -81,16 +81,17 @@ class RecordedJoin:
         setup
             Target, policy, and how tuples arrive.
         truth
-            Score against all true results, found beside the run and kept for the next ones; or
-            against those given; or, if False, against those the run itself produced and counted
-            as lost, which is faster and misses only what came beyond the retention horizon.
+            What recall is measured against. True: all true results, found beside the run and kept
+            for later runs. A timeline: the results in it. False: the results that the run itself
+            produced or counted as lost; this is faster, and misses only results of tuples beyond
+            the retention horizon.
         output
             Folder for the results as Parquet; needs the mode ``"rows"``.
 
         Raises
         ------
         InvalidQuery
-            With every fault of the query and its target.
+            When the query or its target is at fault; the message names every fault.
         InvalidSetting
             When the setup does not fit the recording.
         """
@@ -162,7 +163,7 @@ class RecordedJoin:
         )
         found = {row["role"]: read_answer(row["body"]) for row in answers if row["role"] in roles}
         if len(found) < len(roles):
-            # Spark calls no task where there are no rows.
+            # Spark calls no task if there are no rows.
             nothing = task.inputs.arrivals([])
             found |= {role: (task.truth if role else task.run)(nothing) for role in roles}
         return found
@@ -206,12 +207,13 @@ def open_recording(
     query
         Text in the paper's form, or a query.
     inputs
-        For each stream a Parquet or CSV file, a folder of them, or a DataFrame.
+        For each stream a Parquet or CSV file, a folder of such files, or a DataFrame.
     time
         Column with the event time, for all streams; by default what the query says (``ts``).
     arrival
         Column with the time or position of arrival, for all streams. By default ``arrival`` if
-        every input has it; otherwise rows are taken as arriving in step, one of each input in turn.
+        every input has one; otherwise rows are taken as arriving in step, one of each input in
+        turn.
     keep
         Keep the inputs in memory, for many runs, until :meth:`RecordedJoin.close` is called.
     max_ahead, time_unit
@@ -263,7 +265,7 @@ def evaluate(
     max_ahead: DurationLike | None = AUTO,
     time_unit: TimeUnit = "ms",
 ) -> RunRecord:
-    """Run a query over recorded streams once and score it.
+    """Run a query over recorded streams once and measure its recall.
 
     Parameters
     ----------
@@ -291,7 +293,7 @@ def _frame(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _input_of(stream: Stream, schemas: Mapping[str, pa.Schema]) -> str | None:
-    """The input of a stream, found as a query is bound: by its name, or its table's."""
+    """The input of a stream, found as in binding: by the name of the stream or of its table."""
     by_lower = {name.lower(): name for name in schemas}
     return by_lower.get(stream.name.lower(), by_lower.get((stream.source or stream.name).lower()))
 

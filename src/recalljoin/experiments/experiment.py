@@ -1,4 +1,4 @@
-"""What an experiment is: the runs it needs, and what it makes of them."""
+"""What an experiment is: the runs it needs, and the section it makes from the runs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ SWEPT: tuple[Kind, ...] = ("soccer", "x3")
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper says in words, and what came out here.
+    """Something the paper says in words, and what was measured here.
 
     Parameters
     ----------
     what
         The quantity.
     paper
-        What the paper says of it.
+        What the paper says of the quantity.
     here
-        What was measured with the method the paper speaks of.
+        What was measured with the paper's method.
     holds
-        Whether that is what the paper says.
+        Whether the measurement agrees with the paper.
     ours
-        What was measured with ``slack``, where it applies.
+        What was measured with the policy ``slack``, where that applies.
     why
-        Where it does not hold: what is different here.
+        If the claim does not hold: what is different here.
     """
 
     what: str
@@ -60,13 +60,13 @@ class Experiment:
     Parameters
     ----------
     name
-        What it is asked for by.
+        Name on the command line.
     specs
         The runs it needs.
     section
-        What is shown of them.
+        The part of the page that shows the runs.
     claims
-        What the paper says of it in words.
+        What the paper says in words about the figure or table.
     """
 
     name: str
@@ -86,5 +86,5 @@ def shortened(scale: Scale) -> str:
 
 
 def because(scale: Scale, *reasons: str) -> str:
-    """Reasons in one sentence, with that of short data first."""
+    """Reasons in one sentence; if the data are short, that reason comes first."""
     return "; ".join(reason for reason in (shortened(scale), *reasons) if reason)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FILE, START = "__file", "__start"
-"""Columns that tell the file of a row and where the piece it was read in begins."""
+"""Columns with the file of a row, and where in the file the piece begins that the row was read in.
+"""
 
 _NANOS_AS_INTEGERS = "spark.sql.legacy.parquet.nanosAsLong"
 
@@ -32,7 +33,7 @@ def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
     Raises
     ------
     DatasetError
-        When there is no such file, or it cannot be read as what its name says.
+        When there is no such file, or it is not what the end of its name says.
     """
     name = str(path)
     is_local = "://" not in name
@@ -69,7 +70,7 @@ def _read_parquet(
     if not nanos:
         frame = spark.read.parquet(name)
         return frame, [sf.col(_quoted(column)) for column in frame.columns]
-    # What pandas writes. Spark has no such type: it hands over integers if it must.
+    # Pandas writes times in nanoseconds. Spark has no such type, but can read them as integers.
     before = spark.conf.get(_NANOS_AS_INTEGERS)
     spark.conf.set(_NANOS_AS_INTEGERS, "true")
     try:

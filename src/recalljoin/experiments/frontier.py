@@ -1,4 +1,4 @@
-"""Recall against K: what policies reach, beside the best fixed K in hindsight; and latency."""
+"""Recall against K for all policies, beside the best fixed K in hindsight; and latency."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("eqsel", "noneqsel", "percentile", "slack")
 ENOUGH = 0.97
-"""Share of the measurements that must reach 99 % of Γ: the paper's own yardstick."""
+"""Share of the measurements that must reach 99 % of the target Γ: the paper's own yardstick."""
 
 
 def _chosen(scale: Scale, kind: Kind) -> dict[str, list[RunSpec]]:
@@ -45,7 +45,7 @@ def _specs(scale: Scale) -> list[RunSpec]:
 
 
 def _best(fixed: list[Run], target: float) -> Run | None:
-    """The run with the smallest K that is enough; they come in order of K."""
+    """The run with the smallest K that is enough; ``fixed`` is in order of K."""
     return next((run for run in fixed if run.phi(target, share=0.99) >= ENOUGH), None)
 
 
@@ -88,7 +88,7 @@ def _frontier(scale: Scale, runs: Runs) -> Section:
 
 
 def _lost(run: Run) -> float:
-    # What a logarithmic axis cannot show is drawn at its end.
+    # A value that a logarithmic axis cannot show is drawn at the end of the axis.
     return max(1 - run.mean_recall, 1e-6)
 
 

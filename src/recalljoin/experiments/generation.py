@@ -33,7 +33,7 @@ class _Maker:
     stream: str
 
     def make(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For mapInArrow: blocks, from their numbers."""
+        """A function for mapInArrow that makes blocks from their numbers."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield self.dataset.block(self.stream, number)
@@ -47,21 +47,21 @@ def make_frame(
     Parameters
     ----------
     spark
-        Where it is made.
+        The session that makes the rows.
     dataset
-        What to make.
+        The data set.
     stream
         Name of the stream.
     partitions
-        Tasks the blocks are divided over, and files they are written to; by default one for each
-        core. Changes neither the rows nor their order.
+        Number of tasks that make the blocks, and of files written; by default one for each core.
+        It changes neither the rows nor their order.
     """
     n = dataset.blocks(stream)
     tasks = partitions or spark.sparkContext.defaultParallelism
     numbers = spark.range(0, n, 1, min(tasks, max(n, 1)))
     schema = from_arrow_schema(dataset.schema(stream))
     made = numbers.mapInArrow(_Maker(dataset, stream).make, schema)
-    # Spark keeps this beside the column in the files: whoever reads them can tell what they are.
+    # Spark keeps this metadata in the files, beside the column: readers can tell what the rows are.
     first, *others = made.columns
     return made.select(sf.col(first).alias(first, metadata=_label(dataset)), *others)
 
@@ -71,8 +71,8 @@ def write_dataset(
 ) -> dict[str, Path]:
     """Write every stream as a folder of Parquet files (``s1.parquet``, ...) in arrival order.
 
-    Beside them are the query that belongs to the data set (``query.sql``), and what it is, with
-    the settings it was made from (``dataset.json``).
+    Beside the folders are the query that belongs to the data set (``query.sql``), and the name and
+    settings of the data set (``dataset.json``).
 
     Returns
     -------

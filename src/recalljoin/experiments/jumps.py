@@ -1,4 +1,4 @@
-"""Streams whose disorder changes at once: delays that grow tenfold, or a stream that falls back."""
+"""Streams whose disorder changes suddenly: delays grow tenfold, or a stream falls back."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 FACTOR = 10
 LAG = 10_000
-"""Milliseconds a stream falls back by."""
+"""Milliseconds by which a stream falls back."""
 
 
 @dataclass(frozen=True)
 class Jumping(BlockDataset):
-    """A data set that is another one for its middle third.
+    """A data set whose disorder is different in its middle third.
 
     Parameters
     ----------
     usual
-        What it is before and after.
+        The data set from which it is made.
     change
         ``"delays"``: delays are ten times as long for tuples that arrive within the middle third.
-        ``"lag"``: the first stream arrives 10 s later than usual from a third on. At two thirds
-        it begins to catch up at twice its speed, and is back 10 s after.
+        ``"lag"``: from one third of the time on, the first stream arrives 10 s later than usual. At
+        two thirds it begins to catch up at twice its speed, and has caught up 10 s later.
     """
 
     usual: Synthetic
@@ -39,7 +39,7 @@ class Jumping(BlockDataset):
 
     @property
     def name(self) -> str:
-        """The data set it is made from, and what happens."""
+        """Name of the data set from which it is made, and of the change."""
         return f"{self.usual.name}_{self.change}"
 
     @property
@@ -54,12 +54,12 @@ class Jumping(BlockDataset):
 
     @property
     def query(self) -> str:
-        """The query of the data set it is made from."""
+        """The query of the data set from which it is made."""
         return self.usual.query
 
     @property
     def changes_at(self) -> tuple[int, int]:
-        """When it changes and when it changes back, in milliseconds since the start."""
+        """When the disorder changes and when it changes back, in milliseconds since the start."""
         return self.usual.duration // 3, 2 * self.usual.duration // 3
 
     def schema(self, stream: str) -> pa.Schema:
@@ -86,7 +86,7 @@ class Jumping(BlockDataset):
 
 
 def _fallen_back(arrival: Millis, begin: int, end: int) -> Millis:
-    """Arrivals of a stream that is late by :data:`LAG` for a while; they stay in order."""
+    """Arrivals of a stream that is late by :data:`LAG` for a while; tuples stay in order."""
     #  begin        end - LAG      end + LAG
     #    |  + LAG       |  half speed  |  as usual
     late = np.where(arrival >= begin, arrival + LAG, arrival)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("noneqsel", "slack", "percentile")
 _LINES = ("-", "--", ":", "-.")
-"""Of targets, from the highest."""
+"""Line styles of the targets, from the highest target on."""
 
 
 def _specs(scale: Scale) -> list[RunSpec]:
@@ -30,7 +30,7 @@ def _specs(scale: Scale) -> list[RunSpec]:
 
 
 def _targets(scale: Scale, policy: str) -> tuple[float, ...]:
-    # How long the others take does not depend on Γ: they search nothing.
+    # How long other policies take does not depend on the target Γ: they do not search for K.
     return scale.cost_targets if policy == "noneqsel" else scale.cost_targets[-1:]
 
 

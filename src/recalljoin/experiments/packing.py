@@ -1,7 +1,8 @@
-"""Whole inputs on their way into one task, in the order of their rows.
+"""Brings whole inputs into one task, with their rows in order.
 
-Spark hands the pieces of a file to its tasks as it likes. Each task packs its rows into blobs that
-tell where they belong; whoever gets all blobs puts them in order and has the input as it was.
+Spark hands the pieces of a file to its tasks in any order. Each task packs its rows into blobs that
+tell where their rows belong; the task that gets all blobs puts them in order and has the input as
+it was.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ PIECES = pa.schema(
     ]
 )
 PIECES_DDL = "input int, file string, start bigint, part bigint, number bigint, body binary"
-"""The same for Spark."""
+"""Schema of the blobs as Spark reads it."""
 
 
 def packed(number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for mapInArrow that packs the rows of input ``number``.
 
-    Rows may have columns :data:`~recalljoin.experiments.files.FILE` and ``START``; without them
-    their order is that of Spark's partitions.
+    Rows may have columns :data:`~recalljoin.experiments.files.FILE` and ``START``; without these
+    columns, rows are in the order of Spark's partitions.
     """
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,14 +58,14 @@ def packed(number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Reco
 
 
 def unpacked(batches: Iterable[pa.RecordBatch], schemas: list[pa.Schema]) -> list[pa.Table]:
-    """All inputs, their rows in order.
+    """All inputs, with their rows in order.
 
     Parameters
     ----------
     batches
         The blobs of all tasks, in any order.
     schemas
-        Of the columns packed of each input.
+        For each input, the schema of its packed columns.
     """
     pieces = [row for batch in batches for row in batch.to_pylist()]
     pieces.sort(key=lambda p: (p["input"], p["file"], p["start"], p["part"], p["number"]))

@@ -34,7 +34,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; ``words`` if they hold sentences and not numbers."""
+    """A table of text; ``words`` if it holds sentences and not numbers."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -48,17 +48,17 @@ class Section:
     Parameters
     ----------
     name
-        Of its figure's file, and of the place in the page.
+        Name of the figure's file, and of the section as the target of links.
     title, text
-        What it is, and paragraphs about it.
+        Heading, and paragraphs below it.
     svg, png
         The figure, if it has one.
     table
         Numbers, if any.
     notes
-        Said below figure and table, as a list.
+        Sentences below figure and table, as a list.
     parts
-        Sections of its own.
+        Sections inside this section.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Page:
     sections: tuple[Section, ...]
 
     def whole(self) -> Iterator[Section]:
-        """All sections, those inside others as well."""
+        """All sections, including sections inside others."""
         for section in self.sections:
             yield from section.whole()
 
@@ -114,7 +114,7 @@ def as_html(page: Page) -> str:
 
 
 def _html_words(text: str) -> str:
-    """Text with code in it, which Markdown has between backticks.
+    """HTML of a text in which code is written between backticks, as in Markdown.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _html_section(section: Section, level: int = 2) -> str:
     parts = [f'<h{level} id="{section.name}">{escape(section.title)}</h{level}>']
     parts += [f"<p>{_html_words(text)}</p>" for text in section.text]
     if section.svg is not None:
-        # As an image of its own, so that names inside one figure do not meet those of another.
+        # Each figure is an image of its own, so that equal names in two figures do not collide.
         data = base64.b64encode(section.svg).decode("ascii")
         source = f"data:image/svg+xml;base64,{data}"
         parts.append(f'<figure><img alt="{escape(section.title)}" src="{source}"></figure>')
@@ -151,7 +151,7 @@ def _html_table(table: Table) -> str:
 
 
 def as_markdown(page: Page, *, figures: str) -> str:
-    """Text for a repository; figures lie beside it in the folder ``figures``."""
+    """The page as Markdown; its figures are files in the folder ``figures`` beside it."""
     parts = [f"# {page.title}"]
     if page.label:
         parts.append(_wrapped(page.label, "> ", "> "))

@@ -1,4 +1,4 @@
-"""Public recordings as data that experiments run over, and the folder they lie in."""
+"""Public recordings as data for experiments, and the folder that holds them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from recalljoin.datasets import PublicRecording, Recording
 
 SHARED = "RECALLJOIN_SHARED"
-"""Environment variable: the recordings lie in its folder ``data``."""
+"""Environment variable that names a folder; the recordings are in its subfolder ``data``."""
 _MICROSECONDS = 7.0
-"""Processor time of a tuple, roughly."""
+"""Rough processor time for one tuple."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RecordedSpec:
 
     @property
     def recording(self) -> PublicRecording:
-        """What it is."""
+        """The recording and how it is joined."""
         return PUBLIC[self.kind]
 
     def dataset(self) -> Recording:
@@ -45,21 +45,21 @@ class RecordedSpec:
 
     @property
     def title(self) -> str:
-        """What it is called in figures."""
+        """Name of the recording in figures."""
         return self.recording.title
 
     @property
     def minutes(self) -> float:
-        """Its length, roughly."""
+        """Rough length of the recording."""
         return self.recording.minutes
 
     @property
     def seconds(self) -> float:
-        """Processor time of a join of it, roughly."""
+        """Rough processor time of a join of the recording."""
         return self.recording.tuples * _MICROSECONDS * 1e-6
 
     def to_json(self) -> dict[str, Any]:
-        """As text and numbers: what the files hold counts, and not where they are."""
+        """As text and numbers, with the content of the files but without their place."""
         digest = _digest(self.kind, self.folder)
         return {"kind": self.kind, "minutes": self.minutes, "seed": None, "files": digest}
 
@@ -71,18 +71,18 @@ def _read(kind: str, folder: Path) -> Recording:
 
 @cache
 def _digest(kind: str, folder: Path) -> str:
-    # Once for all runs of a command: each has a name that depends on it.
+    # Computed once for all runs of a command: the name of each run depends on the content.
     return PUBLIC[kind].digest(folder)
 
 
 def usual_folder() -> Path | None:
-    """The folder of recordings that the environment names, whether it is there or not."""
+    """The folder of recordings named by the environment, whether it exists or not."""
     shared = os.environ.get(SHARED)
     return Path(shared) / "data" if shared else None
 
 
 def find_recordings(folder: Path | None) -> tuple[tuple[RecordedSpec, ...], str]:
-    """Return the recordings whose files are there, and a sentence about the others.
+    """Return the recordings whose files exist, and a sentence about the other recordings.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Public recordings: what policies wait there and reach, beside the best fixed K in hindsight."""
+"""Public recordings: K and recall of policies, beside the best fixed K in hindsight."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from recalljoin.experiments.spec import RunSpec
 
 POLICIES = ("noneqsel", "percentile", "max", "slack")
-"""In the order they are drawn, ours on top."""
+"""Policies in the order they are drawn: recalljoin's own comes last, on top."""
 BEGIN = 3
-"""Periods before anything counts: every policy has learnt by then what it can."""
+"""Periods that do not count at the beginning: afterwards every policy has learnt what it can."""
 OFTEN, OFTEN_AT_MOST = 0.95, 0.9
-"""Share of the measurements in which a fixed K must reach Γ; the second for Γ above 0.99."""
+"""Share of the measurements in which a fixed K must reach the target Γ; the second applies to Γ
+above 0.99."""
 FOCUS = 0.95
-"""Γ of the figures."""
+"""Target Γ of the figures."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _part(scale: Scale, runs: Runs, data: RecordedSpec) -> Section:
 
 
 def _powers(largest_delay: int) -> tuple[float, float]:
-    """Powers of ten, in seconds, between which K of these delays is shown.
+    """Powers of ten, in seconds, between which K is shown, given the largest delay.
 
     Examples
     --------

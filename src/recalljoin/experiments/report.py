@@ -35,16 +35,16 @@ def write_report(
     Parameters
     ----------
     records
-        The runs by name. Those named as their policy have its usual colour.
+        The runs by name. A run that is named after its policy has the policy's usual colour.
     folder
-        Made if needed; files of an earlier report are written over.
+        Folder of the report, made if needed; files of an earlier report are overwritten.
     title, label
         Heading of the page, and a remark below it on where the numbers are from.
 
     Returns
     -------
     Path
-        The page, a file that needs no other.
+        The page, a file that needs no other files.
     """
     runs = {name: Run.of(record) for name, record in records.items()}
     targets = {float(run.numbers["target"]) for run in runs.values()}
@@ -136,7 +136,7 @@ def write_figures(page: Page, folder: Path, *, png: bool) -> None:
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns that hold numbers, text or lists of numbers; what lies deeper is named by its path.
+    """Columns of numbers, text or lists of numbers; an entry of a nested mapping has a dotted name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A run as reports need it: the numbers of its record, kept as JSON knows them."""
+"""A run as reports need it: the numbers of its record, as values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Run:
     Parameters
     ----------
     numbers
-        As :meth:`RunRecord.to_json <recalljoin.quality.record.RunRecord.to_json>` has them, and
+        The numbers of :meth:`RunRecord.to_json <recalljoin.quality.record.RunRecord.to_json>`, and
         ``clock_ms``, the time of each adaptation point since the first tuple.
     """
 
@@ -32,7 +32,7 @@ class Run:
     def of(cls, record: RunRecord) -> Run:
         """Keep a record."""
         ms = NANOSECONDS_PER[record.unit] / NANOSECONDS_PER["ms"]
-        # Where the clock of a run starts is told by nobody; boundaries are an interval apart.
+        # The record does not hold the start of the clock; adaptation points are an interval apart.
         gap = int(np.median(np.diff(record.clock))) if len(record.clock) > 1 else 0
         start = int(record.clock[0]) - gap if len(record.clock) else 0
         clock = (record.clock - start) * ms
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """Who chose K."""
+        """Name of the policy that chose K."""
         return str(self.numbers["policy"])
 
     @property
@@ -59,7 +59,7 @@ class Run:
         return float(self.numbers["adaptation_ms"]["mean"])
 
     def latency(self, which: str = "mean") -> float:
-        """Measured latency in seconds; no number where nothing was produced."""
+        """Measured latency in seconds; not a number if nothing was produced."""
         latency = self.numbers["latency_ms"]
         return float("nan") if latency is None else float(latency[which]) / 1000
 
@@ -69,15 +69,15 @@ class Run:
         return float(self.numbers["tuples"] / self.numbers["seconds"])
 
     def phi(self, target: float | None = None, *, share: float = 1.0) -> float:
-        """Share of the measurements that reach the target, or ``share`` of it; by default its own.
+        """Share of the measurements that reach a target, by default the run's, or ``share`` of it.
 
-        Runs of a policy that knows no target can be scored against any.
+        Runs of a policy without a target can be compared with any target.
         """
         wanted = self.numbers["target"] if target is None else target
         return fulfilment(np.array(self.numbers["recall"], dtype=np.float64), share * wanted)
 
     def after(self, minutes: float) -> Run:
-        """The same run from then on: K and recall of earlier times are left out."""
+        """The same run without K and recall of its first ``minutes``."""
         clock = np.array(self.numbers["clock_ms"], dtype=np.float64) / 60_000
         begin = int(np.searchsorted(clock, minutes))
         k = self.numbers["k_ms"][begin:]

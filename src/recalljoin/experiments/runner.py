@@ -1,4 +1,4 @@
-"""Runs many specs on Spark, two at a time, and keeps each as soon as it is done."""
+"""Runs many specs on Spark, several at a time, and keeps each run as soon as it is done."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def run_specs(
     done: Callable[[RunSpec], None] | None = None,
     workers: int | None = None,
 ) -> dict[RunSpec, Run]:
-    """Run what is not in the store yet.
+    """Run the specs that are not in the store yet.
 
-    Equal specs are run once. Each run is a task of Spark on one core, so as many are run at once
-    as there are cores; those that use all cores themselves come last, one after another.
+    Equal specs are run once. Each run is a task of Spark on one core, so as many runs go on at once
+    as there are cores; runs that use all cores themselves come last, one after another.
 
     Parameters
     ----------
     spark
-        Where to run.
+        The session that runs the specs.
     specs
         What to run.
     store
@@ -48,18 +48,18 @@ def run_specs(
     done
         Called after each run that had to be made, from the thread that made it.
     workers
-        Runs at once; by default one for each core.
+        Number of runs at once; by default one for each core.
 
     Returns
     -------
     dict
-        All runs, those found in the store as well.
+        All runs, including runs found in the store.
     """
     wanted = list(dict.fromkeys(specs))
     found = {spec: store.load(spec) for spec in wanted}
     runs = {spec: run for spec, run in found.items() if run is not None}
     missing = [spec for spec in wanted if spec not in runs]
-    # A data set is made once for all its runs, and forgotten after the last of them.
+    # A data set is made once for all its runs, and dropped from memory after the last run.
     kinds = list(dict.fromkeys(spec.data for spec in missing))
     missing.sort(key=lambda spec: (spec.alone, kinds.index(spec.data)))
     sources = {
@@ -94,7 +94,8 @@ def _all(
     for spec in specs:
         source = sources[spec.data]
         if source.truth is None:
-            # Ahead of the runs that wait for it, so that there is always one that gets on.
+            # The true results are submitted before the runs that wait for them, so that the runs
+            # cannot fill the pool and wait for ever.
             source.truth = pool.submit(source.find_truth)
             begun.append(source.truth)
         futures[spec] = pool.submit(run, spec)
@@ -104,7 +105,7 @@ def _all(
             future.result()
         return {spec: future.result() for spec, future in futures.items()}
     except BaseException:
-        # What is running is finished and kept; nothing more is begun.
+        # Runs that have begun are finished and kept; no further run is begun.
         pool.shutdown(wait=False, cancel_futures=True)
         raise
 
@@ -126,10 +127,10 @@ class _DataSet:
     def run(self, spec: RunSpec) -> Run:
         recording = self._open()
         if self.truth is None:
-            # Found first, not beside the run, which wants all cores for itself.
+            # True results are found before the run, not beside it: the run uses all cores itself.
             record = recording.evaluate(spec.setup, truth=recording.truth())
         else:
-            # Found meanwhile, in its own place in the pool.
+            # True results are found at the same time, by another thread of the pool.
             record = recording.evaluate(spec.setup, truth=False).against(self.truth.result())
         with self._lock:
             self.left -= 1

@@ -14,34 +14,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Lengths of data sets, and the values that are tried.
+    """Lengths of data sets, and the values that are tried for each parameter.
 
     Parameters
     ----------
     name
-        What it is called in reports.
+        Name in reports.
     seed
-        Of all data sets.
+        Seed of all data sets.
     soccer, synthetic, jump
         Minutes of the match, of D_syn, and of the streams whose disorder jumps.
     targets
-        Γ, in Figure 7 and where not said otherwise.
+        Recall targets Γ, in Figure 7 and wherever no other field applies.
     sweep_targets
         Γ in Figures 8 to 10.
     cost_targets, cost_granularities
-        Γ, and g in milliseconds, in Figure 11.
+        Γ, and granularities g in milliseconds, in Figure 11.
     periods, intervals, granularities
-        P, L and g in Figures 8, 9 and 10, in milliseconds.
+        Period P, adaptation interval L and granularity g in Figures 8, 9 and 10, in milliseconds.
     slacks
         Fixed K of the frontier, in milliseconds.
     cells
         Numbers of cells.
     focus
-        Γ where only one is shown.
+        Γ where only one target is shown.
     recordings
         Public recordings that were found.
     recordings_left_out
-        A sentence about those that were not.
+        A sentence about the recordings that were not found.
     recording_targets, recording_slacks
         Γ, and fixed K in milliseconds, on recordings.
     recording_periods
@@ -87,7 +87,7 @@ def full(seed: int = 0) -> Scale:
 
 
 def quick(seed: int = 0) -> Scale:
-    """A few minutes of data and few values: every figure, with less to be seen in it."""
+    """A few minutes of data and few values: all figures, each with fewer points."""
     return Scale(
         name="quick",
         seed=seed,

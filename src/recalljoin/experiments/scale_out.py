@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KINDS: tuple[Kind, ...] = ("x3", "soccer")
 POLICIES = ("slack",)
-"""The paper's model needs sizes of the cross join, which no cell can know for all."""
+"""Only ``slack``: the paper's model needs cross-join sizes, which no single cell knows."""
 
 _SAME = "The number of results is the same for any number of cells, as it must be."
 _DIFFERENT = "The number of results depends on the number of cells: that is a fault."

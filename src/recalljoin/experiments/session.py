@@ -24,25 +24,25 @@ OLDEST_JAVA = 17
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Everything stays on this machine, whatever its name resolves to.
+    # All connections stay on this machine, whatever its host name resolves to.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # The work is done in Python; what Java does is over before optimised code would pay.
+    # The work is done in Python; Java's part is over before optimised code would be worth its cost.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
-    # A time without a zone means the same wherever the command is called.
+    # A time without a zone means the same wherever the command is run.
     "spark.sql.session.timeZone": "UTC",
 }
 
 
 def local_session(*, debug: bool = False) -> SparkSession:
-    """The session there is, or a new one on all cores of this machine.
+    """The active session, or a new session on all cores of this machine.
 
     Parameters
     ----------
     debug
-        Let the Java process write to standard error, where it tells much that is of no use.
+        Let the Java process write to standard error; most of what it writes is of no use.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def local_session(*, debug: bool = False) -> SparkSession:
     if found is not None:
         return found
     require_java()
-    # Workers need what this process has; otherwise they are whatever `python3` comes first on the
-    # path, or what was set up for some cluster.
+    # Workers need the packages of this process; by default they would run the first `python3` on
+    # the path, or an interpreter that was set up for some cluster.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[*]").appName("recalljoin")
     for name, value in _SETTINGS.items():
@@ -78,12 +78,12 @@ def running_session(*, debug: bool = False) -> Iterator[SparkSession]:
 
 
 def require_java() -> None:
-    """See that Spark will find a Java it can run on.
+    """See that Spark will find a version of Java that it can run on.
 
     Raises
     ------
     InvalidSetting
-        Saying what was found, and what to do.
+        When there is none; the message says what was found, and what to do.
     """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
@@ -104,7 +104,7 @@ def require_java() -> None:
 
 @contextmanager
 def _without_stderr() -> Iterator[None]:
-    """Processes started within write their standard error to a file, shown if starting fails."""
+    """Processes started within this context write standard error to a file, shown on failure."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as log:

@@ -1,4 +1,4 @@
-"""What a run over a recording is asked for: target, policy, and how tuples arrive."""
+"""The settings of a run over a recording: target, policy, and how tuples arrive."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ _LENGTHS = ("k", "tick", "batch")
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """One run over a recording; plain values, so that equal runs can be told by comparing them.
+    """The settings of one run over a recording: plain values, so that equal runs compare equal.
 
     Durations are text such as ``"300 ms"``, whole milliseconds, or timedeltas.
 
     Parameters
     ----------
     recall, period, interval, granularity, basic_window, min_wait, max_wait, initial_wait
-        The target and how it is pursued, as in :class:`~recalljoin.query.Quality`. What is None
-        is taken from the query, or is as usual where that says nothing either.
+        The target and how it is pursued, as in :class:`~recalljoin.query.Quality`. A value of None
+        is taken from the query, or is the default if the query says nothing.
     policy
-        Name of what chooses K.
+        Name of the policy that chooses K.
     k
-        K of the policy ``"fixed"``; of no other.
+        K of the policy ``"fixed"``; no other policy takes it.
     options
         Further options of the policy, as pairs of name and value.
     mode
-        ``"count"``: results are counted. ``"rows"``: they are made as well.
+        ``"count"``: results are counted. ``"rows"``: results are produced as well.
     arrival_mode
-        Tuples arrive one by one (``"tuple"``), or slice by slice of arrival time (``"tick"``).
+        Tuples arrive one by one (``"tuple"``), or in ticks of arrival time (``"tick"``).
     tick
-        Length of a slice.
+        Length of a tick.
     cells
-        Operator instances the work is divided over; several need ticks.
+        Operator instances that share the work; several cells need ticks.
     batch
-        Length of a micro-batch on the clock of arrival. With it K adapts once per micro-batch at
-        most, as it does in a streaming query. None: every interval in one cell, ``"5 s"`` in
-        several.
+        Length of a micro-batch on the clock of arrival: K adapts at most once per micro-batch, as
+        in a streaming query. None: K adapts every interval in one cell; with several cells,
+        micro-batches are ``"5 s"`` long.
 
     Raises
     ------
     InvalidSetting
-        With every fault that shows without knowing the query.
+        When settings are at fault; the message names every fault that shows without the query.
     """
 
     policy: str = "slack"
@@ -109,13 +109,13 @@ class Setup:
         return "5 s" if self.batch is None and self.cells > 1 else self.batch
 
     def target(self, query: Query) -> Quality:
-        """What is aimed at, the query's own wishes included."""
+        """The target, completed from the query where the setup says nothing."""
         given = {name: getattr(self, name) for name in _TARGET}
         changes = {name: value for name, value in given.items() if value is not None}
         return replace(query.quality or Quality(), **changes)
 
     def make_policy(self, query: BoundQuery) -> BufferSizePolicy:
-        """A policy that has seen nothing yet."""
+        """A new policy, which has seen nothing yet."""
         options = dict(self.options)
         if self.k is not None:
             options["k"] = in_unit(nanoseconds(self.k, name="k"), query.unit)

@@ -1,4 +1,4 @@
-"""What experiments run: a data set and a setup, as plain values that tell equal runs apart."""
+"""What experiments run: a data set and a setup, as plain values by which runs are compared."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TITLES: dict[Kind, str] = {
 }
 _TUPLES_PER_MINUTE = {"soccer": 39_000, "x3": 18_000, "x4": 24_000, "delays": 18_000, "lag": 18_000}
 _MICROSECONDS = {"soccer": 12.0, "x3": 7.0, "x4": 10.0, "delays": 7.0, "lag": 7.0}
-"""Processor time of a tuple on one core of a machine of 2026, roughly: only the estimate of the
-time left depends on it."""
+"""Rough processor time for one tuple, in microseconds, on one core of a machine of 2026: only the
+estimate of the time left depends on it."""
 _START = 1.2
-"""Seconds Spark needs for a run besides the join, roughly."""
+"""Rough number of seconds that Spark needs for a run besides the join."""
 
-# What a run is made by. Drawing and reporting are not among it, so that a chart can be changed
-# without running anything again.
+# The sources that decide the numbers of a run. Drawing and reporting are left out, so that a chart
+# can be changed without running anything again.
 SOURCES = (
     "datasets", "engine", "quality", "query",
     "spark/cells.py", "spark/hashing.py", "spark/packing.py",
@@ -51,9 +51,9 @@ class DataSpec:
     Parameters
     ----------
     kind
-        Which one.
+        Name of the data set.
     minutes
-        Its length.
+        Length of the data set.
     seed
         Other seeds give other rows.
     """
@@ -72,23 +72,23 @@ class DataSpec:
         x3 = make_syn_x3(self.seed, duration=duration)
         if self.kind == "x3":
             return x3
-        # Delays of up to 2 s leave room to grow; the skew of the keys stays, so that it is the
-        # delays alone that change.
+        # Delays of up to 2 s leave room to grow. The skew of the keys is constant, so that only
+        # the delays change.
         usual = replace(x3, max_delay=2_000, delay_step=10, skew_range=(1.0, 1.0))
         return Jumping(usual, self.kind)
 
     @property
     def title(self) -> str:
-        """What it is called in figures."""
+        """Name of the data set in figures."""
         return TITLES[self.kind]
 
     @property
     def seconds(self) -> float:
-        """Processor time of a join of it, roughly."""
+        """Rough processor time of a join of the data set."""
         return self.minutes * _TUPLES_PER_MINUTE[self.kind] * _MICROSECONDS[self.kind] * 1e-6
 
     def to_json(self) -> dict[str, Any]:
-        """As text and numbers; rows that are made come from no files."""
+        """As text and numbers; generated rows need no files."""
         return asdict(self) | {"files": None}
 
 
@@ -101,12 +101,12 @@ class RunSpec:
 
     @property
     def alone(self) -> bool:
-        """Whether nothing may run beside it: cells have threads, whose speed is measured."""
+        """Whether nothing may run beside this run: its cells are threads, and their time counts."""
         return self.setup.by_batch is not None
 
     @property
     def seconds(self) -> float:
-        """How long it takes on one core, roughly."""
+        """Rough time of the run on one core."""
         adaptations = self.data.minutes * 60_000 / float(str(self.setup.interval or 1000))
         return _START + self.data.seconds + adaptations * 1e-3
 
@@ -130,12 +130,12 @@ def run_spec(
     granularity: int | None = 10,
     **others: Any,
 ) -> RunSpec:
-    """A run with everything said that the results depend on; lengths in milliseconds.
+    """A run that names everything its results depend on; lengths in milliseconds.
 
-    Without ``granularity`` the steps of K are those a user gets who does not name them.
+    Without ``granularity`` the step of K is the default.
 
-    Policies that know no target are asked for one all the same, so that one run serves every
-    figure; :meth:`Run.phi <recalljoin.experiments.run.Run.phi>` scores it against others.
+    Policies that know no target are given the same target in all figures, so that one run serves
+    every figure; :meth:`Run.phi <recalljoin.experiments.run.Run.phi>` takes any other target.
     """
     if policy in ("max", "none", "fixed"):
         recall = 0.95
@@ -154,12 +154,12 @@ def run_spec(
 
 
 def code_version(package: Path | None = None) -> str:
-    """A name for the sources that decide what comes out of a run.
+    """A name for the version of the sources that decide the numbers of a run.
 
     Parameters
     ----------
     package
-        Folder of the package; by default the one that is running.
+        Folder of the package; by default of the package that is running.
     """
     root = package or Path(recalljoin.__file__).parent
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Runs that are done, kept on disk: a file for each, named by what was run and by which code."""
+"""Finished runs on disk: a file for each, named after its spec and the version of the code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class RunStore:
     """A folder of runs.
 
-    A run is there as a whole or not at all, so work can be interrupted at any moment and taken up
-    again. Runs of other versions of the code stay, and are not found.
+    A run is stored as a whole or not at all, so work can be interrupted at any moment and taken up
+    again. Runs of other versions of the code stay in the folder, but are not found.
 
     Parameters
     ----------
     folder
-        Made when something is saved.
+        The folder; it is made when the first run is saved.
     code
         Version of the code, see :func:`~recalljoin.experiments.spec.code_version`.
     """
@@ -32,7 +32,7 @@ class RunStore:
         self.code = code
 
     def load(self, spec: RunSpec) -> Run | None:
-        """The run, if it was done before."""
+        """The run of a spec, if it is stored."""
         try:
             content = self._path(spec).read_text(encoding="utf-8")
         except FileNotFoundError:

@@ -1,4 +1,8 @@
-"""Figures 7 to 10: mean K and fulfilment over the target Γ, and over P, L and g."""
+"""Figures 7 to 10: mean K and fulfilment over one parameter each.
+
+The parameters are the recall target Γ, the period P, the adaptation interval L and the granularity
+g.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("eqsel", "noneqsel", "slack", "percentile")
 SWEPT_POLICIES = POLICIES[1:]
-"""The paper goes on with NonEqSel alone after Figure 7."""
+"""Policies after Figure 7, from which on the paper shows NonEqSel but not EqSel."""
 
 _SWINGS = "the K of NonEqSel swings from one interval to the next (see K over time)"
 
@@ -142,7 +146,7 @@ def _figure_7_claims(scale: Scale, runs: Runs) -> list[Claim]:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """A figure over a parameter that the target does not say."""
+    """A figure over a parameter other than the target."""
 
     name: str
     title: str

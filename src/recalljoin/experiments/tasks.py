@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 
 ANSWERS_DDL = "role int, body binary"
 _WARM_UP = 2000
-"""Tuples the join is tried on first."""
+"""Number of tuples for a trial join that compiles the kernels."""
 _SLICE = 1 << 16
-"""Arrivals pushed at once where rows are made, or ticks."""
+"""Number of arrivals, or of ticks, pushed at once where rows are produced."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the blobs of a recording hold, and which streams they are.
+    """What the blobs of a recording hold, and which streams the inputs are.
 
     Parameters
     ----------
     query
         The bound query.
     names
-        Of the inputs, in the order they were given.
+        Names of the inputs, in the order they were given.
     schemas
-        Of the columns packed of each.
+        For each input, the schema of its packed columns.
     of_streams
         For each stream of the query the number of its input.
     max_ahead
-        Refuse times further ahead of their stream, in the query's unit; None refuses none.
+        How far a time may be ahead of its stream, in the query's unit; None for no limit.
     """
 
     query: BoundQuery
@@ -84,7 +84,7 @@ class Inputs:
         )
 
     def _order_of_inputs(self, arrivals: Arrivals) -> Int64s:
-        # In step, the first rows of all streams come first; so it is with equal arrivals.
+        # In step, the first rows of all streams come first; rows with equal arrivals likewise.
         position = arrivals.row if arrivals.arrival is None else arrivals.arrival
         order: Int64s = np.lexsort((np.array(self.of_streams)[arrivals.stream], position))
         return order
@@ -99,15 +99,16 @@ class Inputs:
     def knows_time(self, arrivals: Arrivals) -> bool:
         """Whether arrival is a time and not a position.
 
-        Timestamps are. Integers that count 0, 1, 2, ... or 1, 2, 3, ... without a gap are
-        positions, unless there is one for about each unit of time: then it makes no difference.
+        Timestamps are times. Integers that count 0, 1, 2, ... or 1, 2, 3, ... without a gap are
+        positions, unless there is about one integer for each unit of time: then position and time
+        are the same.
         """
         if arrivals.arrival is None:
             return False
         kinds = [s.schema.field(str(s.arrival)).type for s in self.query.streams]
         if any(pt.is_timestamp(kind) for kind in kinds) or not len(arrivals):
             return True
-        # Units of the query in one of the integers.
+        # How many of the query's units make one unit of the integers.
         unit = NANOSECONDS_PER[self.query.time_unit] / NANOSECONDS_PER[self.query.unit]
         positions = arrivals.arrival // round(unit * arrivals.arrival_units)
         first, last = int(positions[0]), int(positions[-1])
@@ -118,7 +119,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Task:
-    """A job over a recording; the task of partition ``n`` has role ``n`` of it.
+    """A job over a recording; the task of partition ``n`` plays role ``n``.
 
     Parameters
     ----------
@@ -132,14 +133,14 @@ class Task:
     setup: Setup
 
     def answer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For mapInArrow: role 0 runs the join, role 1 finds the true results."""
+        """A function for mapInArrow: role 0 runs the join, role 1 finds the true results."""
         context = TaskContext.get()
         role = context.partitionId() if context is not None else 0
         answer: RunRecord | Timeline | RecallJoinError
         try:
             arrivals = self.inputs.arrivals(batches)
             if role == 0 and len(arrivals):
-                # Kernels are compiled or loaded now, so that the time of the join is its own.
+                # Kernels are compiled or loaded now, so that the join's time does not include it.
                 self.run(arrivals.slice(0, _WARM_UP))
             if role == 0:
                 notes = tuple(doubts_about(self.inputs.query, arrivals))
@@ -147,7 +148,7 @@ class Task:
             else:
                 answer = self.truth(arrivals)
         except RecallJoinError as error:
-            # Raised where Spark does not wrap it.
+            # The error is sent as an answer and raised by the reader, where Spark does not wrap it.
             answer = error
         yield pa.record_batch({
             "role": pa.array([role], pa.int32()),
@@ -159,7 +160,7 @@ class Task:
         return true_results(self.inputs.query, arrivals)
 
     def run(self, arrivals: Arrivals) -> RunRecord:
-        """The join under the policy, scored against what it counted itself."""
+        """Run the join under the policy; recall is measured by what the join itself counted."""
         setup, query = self.setup, self.inputs.query
         settings = PolicySettings.of(query)
         clock = self.inputs.clock(arrivals)
@@ -215,21 +216,21 @@ class Task:
 
 @dataclass(frozen=True)
 class RowsTask:
-    """Makes the results of a run that is known: the task of partition ``n`` is cell ``n``.
+    """Produces the results of a run whose K is known: the task of partition ``n`` is cell ``n``.
 
     Parameters
     ----------
     task
         The run.
     schedule
-        K at each of its steps.
+        K at each step of the run.
     """
 
     task: Task
     schedule: Schedule
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For mapInArrow: the results."""
+        """A function for mapInArrow that produces the results."""
         context = TaskContext.get()
         cell = context.partitionId() if context is not None else 0
         inputs, setup = self.task.inputs, self.task.setup
@@ -265,7 +266,7 @@ class RowsTask:
 
 
 def read_answer(body: bytes) -> Any:
-    """What a task answered; what it raised is raised here."""
+    """The answer of a task; an error of the task is raised here."""
     answer = pickle.loads(body)
     if isinstance(answer, RecallJoinError):
         raise answer
