@@ -183,7 +183,7 @@ class Adaptation:
 
     @property
     def phase(self) -> str | None:
-        """Whether K rests on few results, on what is usual, or follows a change; None: unknown."""
+        """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
         return getattr(self.policy, "phase", None)
 
     @property

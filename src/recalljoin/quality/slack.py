@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.settings import PolicySettings
 
 Phase = Literal["learning", "settled", "following"]
-"""Whether K rests on few results, on what is usual, or follows a change."""
+"""Whether K rests on few periods, on what is usual, or follows a change."""
 
 STRETCH = SLOTS_PER_PERIOD // 6
 """Slots in a stretch."""
@@ -122,7 +122,7 @@ class RequiredSlack:
 
     @property
     def phase(self) -> Phase:
-        """Whether K rests on few results, on what is usual, or follows a change."""
+        """Whether K rests on few periods, on what is usual, or follows a change."""
         if self.feedback.push > 1 or self._follows:
             return "following"
         return "settled" if self._is_learned else "learning"
@@ -225,7 +225,7 @@ class RequiredSlack:
         return self.settings.first_wait if is_asked else self.delays.clock_span
 
     def _careful(self, usual: int, periods: Int64s) -> int:
-        """K while few results are known: no more than delays ask for, no less than periods need."""
+        """K while few periods are known: no more than delays ask for, no less than periods need."""
         by_delays = self.delays.k
         if by_delays is None:
             return usual

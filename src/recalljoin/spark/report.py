@@ -79,7 +79,7 @@ class Report:
     profile: Profile
     """What the policy learns from."""
     phase: str | None = None
-    """Whether K rests on few results, on what is usual, or follows a change; None: unknown."""
+    """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
     """Recall over the last period, as estimated when the batch was planned."""
     adaptations: tuple[tuple[int, int], ...] = ()
