@@ -240,7 +240,7 @@ def make_syn_x3(
 ) -> Synthetic:
     """Return D_syn x3: three streams with attribute ``a1``, joined by `Q_X3`.
 
-    Stream 1 has delay skew 2.0, the other two 3.0. The parameters are those of `Synthetic`.
+    Stream 1 has delay skew 2.0, the other two have 3.0. `Synthetic` explains the parameters.
     """
     skews = (2.0, 3.0, 3.0)
     return Synthetic(
@@ -266,8 +266,8 @@ def make_syn_x4(
 ) -> Synthetic:
     """Return D_syn x4: a star of four streams around ``s1``, joined by `Q_X4`.
 
-    Delay skew is 3.0 for the first three streams and 4.0 for the last. The parameters are those
-    of `Synthetic`.
+    Delay skew is 3.0 for the first three streams and 4.0 for the last. `Synthetic` explains the
+    parameters.
     """
     return Synthetic(
         name="syn_x4",

@@ -1,4 +1,4 @@
-"""Recorded streams from files, read by Spark: Parquet or CSV, one file or a folder of them."""
+"""Recorded streams from files, read by Spark: Parquet or CSV, one file or a folder of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NANOS_AS_INTEGERS = "spark.sql.legacy.parquet.nanosAsLong"
 def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
     """The rows of a file or folder, with :data:`FILE` and :data:`START` beside their columns.
 
-    Files whose names end in ``.csv`` or ``.tsv`` (also ``.gz`` of these) have a header line, and
+    Files whose names end in ``.csv`` or ``.tsv`` (or these with ``.gz``) have a header line, and
     types are inferred; all others are Parquet.
 
     Raises

@@ -272,7 +272,7 @@ def _count_behind(  # noqa: PLR0917 - a kernel takes its columns one by one
     counted: NDArray[np.bool_],
     m: int,
 ) -> tuple[Int64s, Int64s]:
-    """Tuples by how far they came behind the base time: all, and those beyond the horizon."""
+    """All tuples, and tuples beyond the horizon, by how far they came behind the base time."""
     largest = np.zeros(2, dtype=np.int64)
     for i in range(len(ts)):
         if len(counted) == 0 or counted[i]:

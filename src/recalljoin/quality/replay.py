@@ -283,7 +283,7 @@ class TickReplay(Replay):
                 mine = step.stream == s
                 row[mine] = numbers[step.row[mine]]
             rows.append(row)
-        # Results of different steps are in order of time; those of one step are sorted here.
+        # Results of different steps are in order of time; results of one step are sorted here.
         order = np.argsort(chosen([step.ts for step in steps]), kind="stable")
 
         def column(name: str) -> NDArray[Any]:

@@ -2,13 +2,12 @@
 
 A result is known, as produced or lost, once its last member has arrived. That is when the base time
 has gone beyond the result's time by the slack that the result requires. The *age* of a result is
-how far the base time is beyond the result's time. So the known results of some age are those that
-require less slack than the age, and the histogram of required slack says what share of all results
-they are.
+how far the base time is beyond the result's time. So a result of some age is known if it requires
+less slack than the age, and the histogram of required slack says what share of all results is.
 
 Where tuples arrive in ticks, results come to light at the end of a tick, and all results of one
-time have the same age then. The results missing at age a are those that later ticks will find at
-the ages a, a + T, a + 2 T and so on, where T is the length of a tick:
+time have the same age then. The results missing at age a are found by later ticks at the ages a,
+a + T, a + 2 T and so on, where T is the length of a tick:
 
     results found, by slack     | . .
                                 |  .   .

@@ -88,7 +88,7 @@ class TupleRun:
         )
         """Profile of all tuples of the batch."""
         self.earliest = FOREVER
-        """Smallest timestamp of these tuples."""
+        """Smallest timestamp of the batch's tuples."""
         self.slacks: list[tuple[int, int]] = []
         """For each K in force in turn, the number of tuples that arrived meanwhile, and K."""
         self.retentions: list[tuple[int, int]] = []
