@@ -152,7 +152,7 @@ class OverCells(NonEqSel):
     """The model with what many cells know: sums, and no cross-join sizes (paper, Sec. V)."""
 
     def observe(self, profile: Profile) -> None:
-        nothing = Profile.empty(profile.m, granularity=profile.granularity)
+        nothing = Profile.empty(profile.m, granularity=profile.granularity, bucket=profile.bucket)
         super().observe(replace(profile + nothing, n_cross=None))
 
 

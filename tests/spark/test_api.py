@@ -114,9 +114,9 @@ def test_a_join_without_windows_is_refused_with_every_other_fault(spark: SparkSe
     with pytest.raises(rj.InvalidQuery) as error:
         rj.join(*streams, on="a.value = b.valeu", recall=0.9)
     first, second, third = error.value.faults
-    assert first == "stream `a` has no window; write for example window='5 seconds'"
-    assert second == "stream `b` has no window; write for example window='5 seconds'"
-    assert "`valeu`" in third
+    assert "`valeu`" in first
+    assert second == "stream `a` has no window; write `a [5 SEC]` or window='5 seconds'"
+    assert third == "stream `b` has no window; write `b [5 SEC]` or window='5 seconds'"
 
 
 @pytest.mark.spark
