@@ -57,7 +57,7 @@ def replayed(log: Path | None, n_tasks: int, size: int, how: dict[str, Any]) -> 
     query = Query(
         streams=[Stream(name, window=400, arrival="at") for name in ("l", "r")],
         condition="l.a = r.a",
-        select="l.ts AS one, r.ts AS two",
+        select="l.ts, r.ts AS other",
         quality=None if target is None else Quality(recall=target, period=3000, interval=200),
     )
     settings = RunSettings(**{name: value for name, value in how.items() if name != "target"})
@@ -84,7 +84,7 @@ def replayed(log: Path | None, n_tasks: int, size: int, how: dict[str, Any]) -> 
     found: Counter[Any] = Counter()
     for batch in replayer.replay([sent]):
         rows = unfolded(batch, Folded(plan.query))
-        found.update(zip(rows["one"].to_pylist(), rows["two"].to_pylist(), strict=True))
+        found.update(zip(rows["l.ts"].to_pylist(), rows["r.ts"].to_pylist(), strict=True))
     return found
 
 

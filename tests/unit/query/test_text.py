@@ -99,6 +99,7 @@ def test_with_schemas_the_faults_of_columns_are_reported_as_well() -> None:
     assert faults(text, schemas={"a": SCHEMA, "b": SCHEMA}) == (
         "in `a.idd = b.id`: stream `a` has no column `idd`; did you mean `id`?",
         "in `a.id = 'x'`: int64 and string do not compare; CAST one side to the type of the other",
+        "stream `b` has no window; write `b [5 SEC]` or window='5 seconds'",
         "`recall` must be in (0, 1], got 2; write 0.02 for 2 %",
     )
 
