@@ -41,7 +41,11 @@ def needs_figure() -> Figure:
             (policy.periods.known, 60, BLUE, "needed by 1 min"),
         ):
             axis.plot(
-                (np.arange(len(needs)) + length) / 60, needs / 100, color=colour, lw=0.8, label=name
+                (np.arange(len(needs)) + length) / 60,
+                needs / 1000,
+                color=colour,
+                lw=0.8,
+                label=name,
             )
         minutes = (record.clock - record.clock[0]) / MINUTE
         axis.plot(minutes, record.k / 1000, color=ORANGE, lw=1.6, label="K")
