@@ -25,9 +25,13 @@ demo: setup ## watch a streaming join of disordered streams find its wait, then 
 	$(BIN)/recalljoin demo $(ARGS)
 
 ##@ Develop
-test: venv java ## all tests: first the quick ones, then those that start Spark or take long
-	$(BIN)/pytest $(ARGS) $(OR_NONE)
-	$(BIN)/pytest -m "spark or slow" $(ARGS) $(OR_NONE)
+test: venv java ## all tests: the quick ones beside those that start Spark or take long
+	@mkdir -p .cache
+	@{ $(BIN)/pytest $(ARGS) $(OR_NONE); } > .cache/quick-tests.txt 2>&1 & quick=$$!; \
+	  { $(BIN)/pytest -m "spark or slow" $(ARGS) $(OR_NONE); }; spark=$$?; \
+	  wait $$quick; quick=$$?; \
+	  echo '==> the quick tests, which ran at the same time'; cat .cache/quick-tests.txt; \
+	  exit $$((spark | quick))
 check: venv ## lint, format, types, and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
