@@ -63,6 +63,7 @@ class Cells:
         self.plan = plan
         self.stores = [DictStore() for _ in range(plan.grid.n_cells)]
         self.n_batches = 0
+        self.memory = cell.Memory(cell.MOST_IN_MEMORY)
 
     def batch(
         self,
@@ -77,7 +78,8 @@ class Cells:
         ``forget`` makes the cells come back from their state, as in a new worker.
         """
         if forget:
-            cell.MEMORY.forget(self.plan.run)
+            self.memory = cell.Memory(cell.MOST_IN_MEMORY)
+        cell.MEMORY = self.memory  # as each worker process has its own
         parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
         for s, table in enumerate(tables):
             hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot

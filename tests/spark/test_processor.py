@@ -73,7 +73,7 @@ def test_a_cell_goes_on_from_its_state_when_its_memory_is_gone(tmp_path: Path) -
         tester = TwsTester(CellProcessor(plan))
         before = times(tester.testInPandas(0, first))
         if forget:
-            cell_module.MEMORY.forget(plan.run)
+            cell_module.MEMORY = cell_module.Memory(most=1)
         outputs.append((before, times(tester.testInPandas(0, second))))
         # What is known of cell 0, and its two chunks.
         assert sorted(tester.peekMapState("cells", 0)) == [(0,), (1,), (2,)]

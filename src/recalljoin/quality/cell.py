@@ -18,7 +18,7 @@ from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profiling import follow_ticks, follow_tuples, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -267,6 +267,12 @@ class Cell:
         for s in range(self.pipeline.m):
             if self._owned.n_flags(s) > 2 * in_use + 4096:
                 self._owned.forget_before(s, self.pipeline.oldest_row(s))
+
+
+def kept_in(cells: Iterable[Cell]) -> Kept:
+    """What is in windows and horizons of several cells together."""
+    kept = [cell.kept for cell in cells]
+    return Kept(sum(each.n_tuples for each in kept), sum(each.n_bytes for each in kept))
 
 
 @dataclass(frozen=True)

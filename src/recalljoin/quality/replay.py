@@ -18,8 +18,7 @@ import numpy as np
 from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.cell import Cell, Outcome, Share
-from recalljoin.quality.horizon import Kept
+from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.adaptation import AdaptationClock
+    from recalljoin.quality.horizon import Kept
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
 
@@ -98,8 +98,7 @@ class Replay(ABC):
     @property
     def kept(self) -> Kept:
         """What is in windows and horizons of all cells."""
-        kept = [cell.kept for cell in self.cells]
-        return Kept(sum(each.n_tuples for each in kept), sum(each.n_bytes for each in kept))
+        return kept_in(self.cells)
 
     def remember_for(self, retention: int) -> None:
         """Change how long tuples are kept behind their windows."""

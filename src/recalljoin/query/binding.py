@@ -224,11 +224,15 @@ def _time_of(stream: BoundStream, at: int) -> Column:
     return Column(at, stream.time, stream.schema.field(stream.time).type)
 
 
+def _no_window(stream: str) -> str:
+    return f"stream `{stream}` has no window; write `{stream} [5 SEC]` or window='5 seconds'"
+
+
 def _surely_without_window(statement: Bindable) -> list[str]:
     """Faults of streams without a window, where no mended condition could give them one."""
     condition = (statement.condition or "").lower()
     return [
-        f"stream `{stream.name}` has no window; write `{stream.name} [5 SEC]` or window='5 seconds'"
+        _no_window(stream.name)
         for stream in statement.streams
         if stream.window is None and stream.time.lower() not in condition
     ]
@@ -252,9 +256,8 @@ def _with_windows(
             later = [streams[other] for other in time_bounds.unbounded(bounds, s)]
             others = [f"{each.name}.{each.time}" for each in later]
             faults.query.append(
-                f"stream `{stream.name}` has no window; write `{stream.name} [5 SEC]` or "
-                f"window='5 seconds', or say in the condition how long after `{here}` the time "
-                f"{listed(others, last=' and ')} may be, as in `{others[0]} <= {here} + ...`"
+                f"{_no_window(stream.name)}, or say in the condition how long after `{here}` the "
+                f"time {listed(others, last=' and ')} may be, as in `{others[0]} <= {here} + ...`"
             )
         elif given.window is None and window > MAX_TIME:
             faults.query.append(

@@ -15,7 +15,7 @@ from sqlglot import exp
 from recalljoin.query.built_ins import AGGREGATES, CHANGING, GENERATORS
 from recalljoin.query.expressions import Call, Column, Expression, Literal
 from recalljoin.query.scope import UnknownName
-from recalljoin.query.trees import names_of
+from recalljoin.query.trees import names_of, spark_sql_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,11 +91,11 @@ class OneStream:
             stream, path = _path(self._resolved(part))
             return _dotted([self._scope.streams[stream], *path] if structs else path)
 
-        return _sql(node.copy().transform(renamed))
+        return spark_sql_of(node.copy().transform(renamed))
 
     def column_text(self, column: Column) -> str:
         """A column as Spark's SQL over one struct per stream."""
-        return _sql(_dotted([self._scope.streams[column.stream], column.name]))
+        return spark_sql_of(_dotted([self._scope.streams[column.stream], column.name]))
 
     def columns(self, node: exp.Expr) -> list[Column]:
         """The columns that ``node`` reads.
@@ -155,7 +155,7 @@ def function_name(node: exp.Expr) -> str | None:
 
 def computed_name(node: exp.Expr) -> str:
     """Name of the column that Spark computes for a part of the condition."""
-    return _MARK + _sql(node).translate(str.maketrans(_TAKEN, _ALIKE))
+    return _MARK + spark_sql_of(node).translate(str.maketrans(_TAKEN, _ALIKE))
 
 
 def computed_text(name: str) -> str | None:
@@ -186,10 +186,6 @@ def _dotted(names: Sequence[str]) -> exp.Expr:
     first, *rest = (exp.to_identifier(name, quoted=True) for name in names)
     start = exp.Column(this=first)
     return exp.Dot.build([start, *rest]) if rest else start
-
-
-def _sql(node: exp.Expr) -> str:
-    return node.sql("spark", comments=False, normalize_functions=False)
 
 
 def _is_constant(node: exp.Expr) -> bool:

@@ -24,6 +24,11 @@ def text_of(node: exp.Expr) -> str:
     if written and "--" not in written and "/*" not in written:
         return written
     # Of all dialects, Spark's spelling is nearest to what users write.
+    return spark_sql_of(node)
+
+
+def spark_sql_of(node: exp.Expr) -> str:
+    """An expression as Spark's SQL."""
     return node.sql("spark", comments=False, normalize_functions=False)
 
 

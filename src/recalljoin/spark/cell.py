@@ -136,11 +136,6 @@ class Memory:
         while len(self._instances) > self.most:
             self._instances.popitem(last=False)
 
-    def forget(self, run: str) -> None:
-        """Let go of all instances of a run."""
-        for key in [key for key in self._instances if key[0] == run]:
-            del self._instances[key]
-
 
 MEMORY = Memory(MOST_IN_MEMORY)
 

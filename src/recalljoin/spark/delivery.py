@@ -145,7 +145,7 @@ class Delivery:
             return
         if self.control is not None:
             clock = self.control.clock
-        for s, verdict in rule.judge(spans, local_times, confirmed, clock or None).items():
+        for s, verdict in rule.judge(spans, local_times, confirmed, clock).items():
             confirmed[s] = verdict.confirmed
             if verdict.limit is not None:
                 self._take_out(s, verdict.limit, owns=owns[s])

@@ -15,6 +15,7 @@ from recalljoin.engine.folding import Folded
 from recalljoin.errors import InvalidSetting
 from recalljoin.query import columns
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
+from recalljoin.query.spelling import listed
 from recalljoin.spark.columns import quoted, selected
 from recalljoin.spark.control import FORMAT, ControlSource
 from recalljoin.spark.hot_keys import version_at
@@ -82,15 +83,16 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     if all(streaming.values()):
         if recorded and settings.arrival != "tuple":
             message = (
-                f"stream {_listed(recorded)} is a streaming DataFrame and arrives when it arrives; "
-                "its column `arrival` is for recorded data, or for arrival='tuple'"
+                f"stream {listed(sorted(recorded))} is a streaming DataFrame and arrives when it "
+                "arrives; its column `arrival` is for recorded data, or for arrival='tuple'"
             )
             raise InvalidSetting(message)
         return _streaming(query, by_stream, settings, spark)
     if len(recorded) < len(by_stream):
+        bare = sorted(set(by_stream) - set(recorded))
         message = (
-            f"stream {_listed(set(by_stream) - set(recorded))} is not a streaming DataFrame; name "
-            "its column of arrival times in `arrival`, to replay it"
+            f"stream {listed(bare)} is not a streaming DataFrame; name its column of arrival times "
+            "in `arrival`, to replay it"
         )
         raise InvalidSetting(message)
     return _replayed(query, by_stream, settings, spark)
@@ -186,15 +188,10 @@ def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:
     return frame.select(*(sf.col(quoted(name)) for name in names))
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
-
-
 def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) -> DataFrame:
     frame = frames.get(name, frames.get(source or name))
     if frame is None:
-        known = ", ".join(f"`{each}`" for each in frames)
-        message = f"there is no DataFrame for stream `{name}`; given are {known}"
+        message = f"there is no DataFrame for stream `{name}`; given are {listed(list(frames))}"
         raise InvalidSetting(message)
     return frame
 

@@ -87,11 +87,9 @@ class Recorded:
         for s, stream in enumerate(query.streams):
             ts, known = times_of(tables[s].column(stream.time), query.unit, query.time_unit)
             rows.times.append(ts)
-            in_range = (ts >= -MAX_TIME) & (ts <= MAX_TIME)
-            if not (known & in_range).all():
-                rows.refuse(s, TIME_OUT_OF_RANGE, known & ~in_range)
-                _, known = times_of(rows.tables[s].column(stream.time), query.unit, query.time_unit)
-                rows.refuse(s, NULL_TIME, ~known)
+            rows.refuse(s, NULL_TIME, ~known)
+            ts = rows.times[s]
+            rows.refuse(s, TIME_OUT_OF_RANGE, (ts < -MAX_TIME) | (ts > MAX_TIME))
         self._refuse_far_ahead(rows, list(local_times))
         return rows
 

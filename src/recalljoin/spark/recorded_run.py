@@ -18,8 +18,7 @@ import pyarrow as pa
 from recalljoin.engine import Arrivals, Pipeline, arrivals_of, side_by_side
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality.cell import Cell
-from recalljoin.quality.horizon import Kept
+from recalljoin.quality.cell import Cell, kept_in
 from recalljoin.quality.profiling import follow_marks
 from recalljoin.spark.cells import owned_by, shares_of
 from recalljoin.spark.packing import PLACE
@@ -72,7 +71,7 @@ class TickRun(Recorded):
         """Let complete ticks pass: for each stream its rows, in the order of their ticks."""
         m = len(tables)
         numbers = self._ticks_run(np.unique(np.concatenate(ticks)))
-        local_times = [int(t) for t in self._cells[0].pipeline.local_times]
+        local_times = self._cells[0].pipeline.local_times.tolist()
         rows = self.usable(tables, ticks, local_times)
         if self.plan.late_rows:
             self._number(rows)
@@ -95,10 +94,7 @@ class TickRun(Recorded):
         for end in sorted({*ends, len(numbers)}):
             yield from self._push(block, begin, end)
             if end in points:
-                kept = [cell.kept for cell in self._cells]
-                self._adaptation.adapt(
-                    Kept(sum(each.n_tuples for each in kept), sum(each.n_bytes for each in kept))
-                )
+                self._adaptation.adapt(kept_in(self._cells))
             begin = end
 
     def _ticks_run(self, numbers: Int64s) -> Int64s:
@@ -252,17 +248,14 @@ class TupleRecording(Recorded):
     ) -> Generator[pa.RecordBatch, None, None]:
         """Let the tuples of complete ticks arrive in their order."""
         for tick, parts, numbers in self._portions(tables, ticks):
-            local_times = self._instance.cell.pipeline.local_times
-            rows = self.usable(parts, numbers, [int(t) for t in local_times])
+            local_times = self._instance.cell.pipeline.local_times.tolist()
+            rows = self.usable(parts, numbers, local_times)
             streams = self.plan.query.streams
             named = {stream.name: t for stream, t in zip(streams, rows.tables, strict=True)}
             run = TupleRun(self.plan, self._instance)
             yield from run.push(arrivals_of(self.plan.query, named))
-            counts: tuple[dict[str, int], ...] = tuple({} for _ in streams)
-            refused: list[list[pa.Table]] = [[] for _ in streams]
-            for s, reason, _, taken in rows.refused:
-                counts[s][reason] = taken.num_rows
-                refused[s].append(taken)
+            # Without a control log there are several ticks here, but nobody to tell of them.
+            counts, refused = rows.refused_in(tick)
             leave_refused(self.plan, refused, cell=0, batch=self._n_reports)
             self._report(run, tick, tuple(len(t) for t in rows.ticks), counts)
 

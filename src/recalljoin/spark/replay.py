@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER
 from recalljoin.spark.cell import ByTuple, Watch, gathered
+from recalljoin.spark.columns import quoted
 from recalljoin.spark.packing import PIECE, from_bytes, to_bytes
 from recalljoin.spark.recorded_run import TickRun, TupleRecording
 
@@ -60,7 +61,7 @@ def first_arrival(
     """
     firsts: list[int] = []
     for frame, column in zip(frames, columns, strict=True):
-        name = sf.col(f"`{column}`")
+        name = sf.col(quoted(column))
         found = frame.agg(sf.min(name).alias("first"), sf.count(sf.when(name.isNull(), 1)))
         table = found.toArrow()
         if table.column(1)[0].as_py():

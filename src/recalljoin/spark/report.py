@@ -173,7 +173,7 @@ def report_of(
         retention=pipeline.retention,
         watermark=pipeline.join_time,
         base_time=pipeline.base_time,
-        local_times=tuple(int(t) for t in pipeline.local_times),
+        local_times=tuple(pipeline.local_times.tolist()),
         n_buffered=cell.n_buffered,
         n_kept=pipeline.n_kept,
         kept_bytes=pipeline.kept_bytes,

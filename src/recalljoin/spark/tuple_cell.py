@@ -202,10 +202,10 @@ class TupleCell:
 
     def refuse(self, delivery: Delivery) -> None:
         """Take tuples with unbelievable times out of the delivery."""
-        local_times = self._instance.cell.pipeline.local_times
+        local_times = self._instance.cell.pipeline.local_times.tolist()
         delivery.refuse_far_ahead(
             self._plan.ahead,
-            local_times=[int(t) for t in local_times],
+            local_times=local_times,
             confirmed=self._meta.confirmed,
             clock=self._meta.clock,
             owns=[True] * len(local_times),
