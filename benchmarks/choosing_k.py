@@ -23,7 +23,9 @@ import numpy as np
 from benchmarks.choosing_k_data import CASES, recording
 from benchmarks.choosing_k_fixed import MUST_REACH, Kept, Search, counting
 from benchmarks.measure import machine
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Literal
 
 from benchmarks.engine import prepare
 from recalljoin.datasets import PUBLIC, SimulatedMatch, make_syn_x3, make_syn_x4
-from recalljoin.quality import Timeline, follow_tuples, true_results
-from recalljoin.quality.profiling import no_clocks
+from recalljoin.quality.adaptive import true_results
+from recalljoin.quality.profiling import follow_tuples, no_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recalljoin.datasets import Dataset
-    from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.quality.recall import Timeline
+    from recalljoin.query.bound_query import BoundQuery
 
 
 @dataclass(frozen=True)

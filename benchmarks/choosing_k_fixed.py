@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.choosing_k_data import CASES, recording
-from recalljoin.engine import EngineSettings, Pipeline
-from recalljoin.quality import PolicySettings, make_policy
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.quality.adaptive import run_replay
 from recalljoin.quality.cell import Cell, Measures
+from recalljoin.quality.policies import make_policy
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
+from recalljoin.quality.settings import PolicySettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 MUST_REACH = {0.9: 0.95, 0.95: 0.95, 0.99: 0.95, 0.999: 0.9}
 """Share of the measurements that must reach each recall."""

@@ -13,14 +13,16 @@ from matplotlib.figure import Figure
 from benchmarks.choosing_k_data import recording
 from benchmarks.engine import prepare
 from recalljoin.experiments.charts import COLOURS
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 from recalljoin.quality.slack import STRETCH, RequiredSlack
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from recalljoin.engine import Arrivals
-    from recalljoin.query import BoundQuery
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.query.bound_query import BoundQuery
 
 BLUE, ORANGE, GREY = (COLOURS[name] for name in ("slack", "noneqsel", "none"))
 MINUTE = 60_000

@@ -11,16 +11,18 @@ import pyarrow as pa
 
 from benchmarks.measure import Report, best_of
 from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of
+from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.engine.disorder import TupleDisorder
-from recalljoin.query import parse_query
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.query.bound_query import BoundQuery
 
 K = 300
 

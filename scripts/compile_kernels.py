@@ -8,8 +8,13 @@ import numpy as np
 
 from recalljoin import parse_query, replay
 from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive, true_results
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.quality.adaptive import run_adaptive, true_results
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 
 MATCH = SimulatedMatch(duration=4000)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from recalljoin.engine.folding import BITS, Folded
 
 if TYPE_CHECKING:
-    from recalljoin.engine import Pipeline
+    from recalljoin.engine.pipeline import Pipeline
 
 
 def rows_of(batch: pa.RecordBatch, pipeline: Pipeline) -> pa.RecordBatch:

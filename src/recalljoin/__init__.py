@@ -17,8 +17,15 @@ from recalljoin.errors import (
 if typing.TYPE_CHECKING:
     from recalljoin.quality.advice import Advice, advise
     from recalljoin.quality.local_replay import Replayed, replay
-    from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
-    from recalljoin.spark import JoinLog, join, open, prepare, sample, sql
+    from recalljoin.query.explain import explain
+    from recalljoin.query.functions import Functions
+    from recalljoin.query.model import Query, Stream
+    from recalljoin.query.quality import Quality
+    from recalljoin.query.text import parse_query
+    from recalljoin.spark.api import join, sql
+    from recalljoin.spark.join_log import JoinLog, open
+    from recalljoin.spark.sampling import sample
+    from recalljoin.spark.session import prepare
 
 __version__ = "0.1.0"
 
@@ -53,8 +60,15 @@ __all__ = [
 _HOMES = {
     "recalljoin.quality.advice": ("Advice", "advise"),
     "recalljoin.quality.local_replay": ("Replayed", "replay"),
-    "recalljoin.query": ("Functions", "Quality", "Query", "Stream", "explain", "parse_query"),
-    "recalljoin.spark": ("JoinLog", "join", "open", "prepare", "sample", "sql"),
+    "recalljoin.query.explain": ("explain",),
+    "recalljoin.query.functions": ("Functions",),
+    "recalljoin.query.model": ("Query", "Stream"),
+    "recalljoin.query.quality": ("Quality",),
+    "recalljoin.query.text": ("parse_query",),
+    "recalljoin.spark.api": ("join", "sql"),
+    "recalljoin.spark.join_log": ("JoinLog", "open"),
+    "recalljoin.spark.sampling": ("sample",),
+    "recalljoin.spark.session": ("prepare",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -73,7 +87,7 @@ def __getattr__(name: str) -> object:
         module = importlib.import_module(home)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if home != "recalljoin.spark" or missing not in {"pyspark", "pandas"}:
+        if not home.startswith("recalljoin.spark") or missing not in {"pyspark", "pandas"}:
             raise
         message = f"`{name}` runs on Spark; install it with `pip install 'recalljoin[spark]'`"
         raise ImportError(message) from error

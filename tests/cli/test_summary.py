@@ -12,12 +12,14 @@ pytest.importorskip("pyspark", reason="runs are set up for Spark")
 
 from recalljoin.cli.summary import print_summary
 from recalljoin.experiments import Setup
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 from tests.experiments.bound import bound_arrivals
 from tests.experiments.recordings import QUERY, disordered
 
 if TYPE_CHECKING:
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 
 def record_of(tables: dict[str, pa.Table], *, period: int = 4000) -> RunRecord:

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.quality import PolicySettings, Profile
 from recalljoin.quality.paper import BufferSizeManager, EqSel, NonEqSel
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
 
 G = 10
 

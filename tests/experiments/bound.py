@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recalljoin.engine import Arrivals, arrivals_of
-from recalljoin.query import BoundQuery, parse_query
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
+
+    from recalljoin.query.bound_query import BoundQuery
 
 
 def bound_arrivals(text: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arrivals]:

@@ -6,13 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from recalljoin.engine import arrivals_of
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
-from recalljoin.query import Quality, parse_query
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.quality import Quality
+from recalljoin.query.text import parse_query
 from tests.experiments.recordings import QUERY, disordered
 
 if TYPE_CHECKING:
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 
 @cache

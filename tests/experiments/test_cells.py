@@ -10,17 +10,21 @@ import pytest
 
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
-from recalljoin.engine import EngineSettings, Pipeline, ticks_of
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
-from recalljoin.quality.adaptive import run_replay
+from recalljoin.engine.arrivals import ticks_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.quality.adaptive import run_adaptive, run_replay
 from recalljoin.quality.cell import Cell, Measures
+from recalljoin.quality.policies import make_policy
 from recalljoin.quality.replay import TickReplay
-from recalljoin.spark.cells import make_grid, owned_by, shares_of
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.spark.cells import make_grid
+from recalljoin.spark.shares import owned_by, shares_of
 from tests.experiments.bound import bound_arrivals
 from tests.experiments.recordings import disordered
 
 if TYPE_CHECKING:
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 KEYED = "SELECT count(*) FROM a [2 SEC], b [1 SEC] WHERE a.key = b.key"
 THETA = "SELECT count(*) FROM a [300 MS], b [200 MS] WHERE abs(a.id - b.id) < 10"

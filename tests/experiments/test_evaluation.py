@@ -16,7 +16,7 @@ import pytest
 
 import recalljoin
 from recalljoin.errors import DatasetError, InvalidQuery, InvalidSetting
-from recalljoin.query import parse_query
+from recalljoin.query.text import parse_query
 from tests.experiments.recordings import QUERY, as_timestamps, disordered, write
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def test_generated_streams_can_be_evaluated_from_their_folder(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     from recalljoin.experiments import Setup, evaluate, write_dataset
-    from recalljoin.quality import true_results
+    from recalljoin.quality.adaptive import true_results
     from tests.experiments.bound import bound_arrivals
 
     dataset = SETS["x3"]

@@ -13,15 +13,16 @@ pytest.importorskip("matplotlib", reason="experiments have charts")
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.datasets import PUBLIC
-from recalljoin.engine import arrivals_of
+from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.experiments import scale as scales
 from recalljoin.experiments.catalogue import EXPERIMENTS, page_of, rows_of, specs_of
 from recalljoin.experiments.recorded import RecordedSpec, find_recordings, usual_folder
 from recalljoin.experiments.run import Run
 from recalljoin.experiments.spec import run_spec
-from recalljoin.quality import PolicySettings, run_adaptive, true_results
-from recalljoin.query import parse_query
+from recalljoin.quality.adaptive import run_adaptive, true_results
+from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.query.text import parse_query
 from tests.public_files import write_phones, write_recordings
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from recalljoin.experiments.page import Section
     from recalljoin.experiments.scale import Scale
     from recalljoin.experiments.spec import RunSpec
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 SLACKS = (0, 40, 280, 320, 400)
 

@@ -11,7 +11,8 @@ pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.experiments import Setup
-from recalljoin.query import Quality, parse_query
+from recalljoin.query.quality import Quality
+from recalljoin.query.text import parse_query
 
 QUERY = parse_query("SELECT * FROM a [5 SEC], b [5 SEC] WITH RECALL 0.8 OVER 2 MINUTES")
 

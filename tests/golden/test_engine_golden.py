@@ -12,22 +12,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from recalljoin.engine import (
-    Arrivals,
-    EngineSettings,
-    Pipeline,
-    Step,
-    arrivals_of,
-    drain,
-    ticks_of,
-)
+from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH, slack_bin
-from recalljoin.query import BoundQuery, Query, Stream, parse_query
+from recalljoin.engine.step import Step, drain
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from recalljoin.query.bound_query import BoundQuery
 
 pytestmark = pytest.mark.data
 

@@ -18,21 +18,21 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from recalljoin.engine import Arrivals, arrivals_of
-from recalljoin.quality import (
-    PolicySettings,
-    Profile,
-    RunRecord,
-    Timeline,
-    make_policy,
-    run_adaptive,
-)
-from recalljoin.quality import true_results as results_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.adaptive import true_results as results_of
 from recalljoin.quality.paper import NonEqSel
-from recalljoin.query import BoundQuery, parse_query
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from recalljoin.quality.recall import Timeline
+    from recalljoin.quality.record import RunRecord
+    from recalljoin.query.bound_query import BoundQuery
 
 pytestmark = pytest.mark.data
 

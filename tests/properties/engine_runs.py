@@ -19,19 +19,13 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import (
-    Arrivals,
-    EngineSettings,
-    Pipeline,
-    Step,
-    arrivals_of,
-    drain,
-    operator,
-    restore,
-    snapshot,
-)
+from recalljoin.engine import operator
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.state import restore, snapshot
+from recalljoin.engine.step import Step, drain
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.query.model import Query, Stream
 from tests.reference.conditions import KINDS, Condition
 from tests.reference.model import (
     MINUS_INFINITY,
@@ -43,6 +37,9 @@ from tests.unfolding import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from recalljoin.engine.settings import EngineSettings
+    from recalljoin.query.bound_query import BoundQuery
 
 
 Arrival = Literal["tuple", "tick"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from recalljoin.engine import EngineSettings, operator
+from recalljoin.engine import operator
 from recalljoin.engine.block_machine import BLOCK
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.query.durations import MAX_TIME
 from tests.properties.engine_runs import Arrival, Script
 from tests.reference.conditions import KINDS, Condition

@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine import Arrivals, Pipeline, arrivals_of, drain
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.step import drain
 from tests.properties.engine_runs import ARRIVAL, Script, tables_of, through_engine
 from tests.properties.engine_scripts import scripts
 from tests.reference import conditions

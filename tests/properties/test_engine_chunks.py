@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine import drain
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at, rebuild
+from recalljoin.engine.step import drain
 from tests.effort import FEW
 from tests.properties.engine_runs import Account, EngineRun, Script, taken_as, through_engine
 from tests.properties.engine_scripts import scripts

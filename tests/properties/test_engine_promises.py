@@ -10,9 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
-from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.step import drain
+from recalljoin.engine.times import NULL_TIME, TIME_OUT_OF_RANGE
 from recalljoin.query.durations import MAX_TIME
 from tests.effort import FEW, HALF
 from tests.properties.engine_runs import Script, bound_query, tables_of, through_engine

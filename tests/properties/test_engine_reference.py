@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain
-from recalljoin.query import Query, Stream
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import Step, drain
+from recalljoin.query.model import Query, Stream
 from tests.effort import FEW
 from tests.properties.engine_runs import (
     ARRIVAL,

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recalljoin.engine import drain
+from recalljoin.engine.step import drain
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.quality import Profile, RecallMeter, profile_of
-from recalljoin.quality.profiling import Arrived
+from recalljoin.quality.profiling import Arrived, profile_of
+from recalljoin.quality.recall import RecallMeter
 from recalljoin.quality.settled_recall import SettledRecall
 from tests.properties.engine_runs import Arrival, EngineRun, Script, taken_as
 from tests.properties.engine_scripts import scripts
 
 if TYPE_CHECKING:
-    from recalljoin.engine import Step
+    from recalljoin.engine.step import Step
+    from recalljoin.quality.profile import Profile
     from tests.strategies import Case
 
 EPSILON = 1e-9

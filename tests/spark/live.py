@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructType
 
-from recalljoin.engine import RESULT_TIME
-from recalljoin.quality import Timeline
-from recalljoin.query import Quality, Query, Stream
+from recalljoin.engine.output import RESULT_TIME
+from recalljoin.quality.recall import Timeline
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from recalljoin.engine import EngineSettings
 from recalljoin.engine.folding import Folded
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.quality.cell import Measures
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.spark import cell
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from recalljoin.quality.adaptation import PolicyPlan
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.ahead import AheadRule
 
 TICKS = EngineSettings(arrival="tick", slack=True)

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.engine import EngineSettings
-from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.times import FAR_AHEAD, NEVER
 from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.ahead import (
     CONFIRMED,
     MOST_SPANS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import recalljoin as rj
-from recalljoin.query import Quality
+from recalljoin.query.quality import Quality
 from recalljoin.spark.options import RunSettings
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recalljoin.engine import EngineSettings
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.errors import StateVersionError
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.cell_state import decode_chunk
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
@@ -26,7 +26,7 @@ from tests.strategies import Case, scheduled
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from tests.reference.tick import TickRun
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.cells import Layout, make_grid, spread_keys
 from recalljoin.spark.hashing import hashed, spark_hash, to_share
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "b": pa.string()})
 

@@ -13,7 +13,7 @@ from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.control import ControlPlan, ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver

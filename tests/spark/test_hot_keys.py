@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.errors import InvalidSetting, RecallJoinError
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.cells import NOT_HOT, Hot, make_grid
 from recalljoin.spark.hashing import hashed
 from recalljoin.spark.hot_keys import (
@@ -36,7 +36,7 @@ from tests.strategies import Case, scheduled
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "n": pa.int64()})
 

@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import arrivals_of
-from recalljoin.quality import PolicySettings, fulfilment, make_policy, run_adaptive, true_results
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.quality.adaptive import run_adaptive, true_results
 from recalljoin.quality.advice import advise
-from recalljoin.query import Query, Stream
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.recall import fulfilment
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.model import Query, Stream
 from tests.spark.live import MINUTE, SECOND, WINDOW, Feed, Live, Truth, both
 
 if TYPE_CHECKING:

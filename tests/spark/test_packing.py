@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.times import NEVER
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark.cells import Layout, make_grid
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.packing import PARCELS, Control, Router, needed_schema
 
 if TYPE_CHECKING:
     import pytest
+
+    from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
 

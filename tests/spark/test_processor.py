@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from recalljoin.engine.folding import Folded
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark import cell as cell_module
 from recalljoin.spark.packing import Control, Router
 from recalljoin.spark.processor import CLOCKS, COUNTS, SUMS, CellProcessor

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from recalljoin.engine.folding import Folded
-from recalljoin.query import Quality, Query, Stream
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 from recalljoin.spark import replay
 from recalljoin.spark.options import RunSettings
 from recalljoin.spark.packing import needed_schema

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from recalljoin.query import Computed, Query, Stream, compute
+from recalljoin.query.evaluate import compute
+from recalljoin.query.model import Query, Stream
 from tests.spark.residuals import (
     COLUMNS,
     CONDITIONS,
@@ -24,6 +25,8 @@ from tests.spark.residuals import (
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from pyspark.sql import SparkSession
+
+    from recalljoin.query.kernels import Computed
 
 pytestmark = [
     pytest.mark.spark,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import Arrivals, arrivals_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import Inputs, Task
-from recalljoin.query import Query, Stream
+from recalljoin.query.model import Query, Stream
 from tests.spark.live import SECOND, WINDOW, Feed, Live, both
 from tests.spark.recorded import record
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 MINUTE = 60 * SECOND
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, arrivals_of
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.quality.adaptation import PolicyPlan
-from recalljoin.query import Query, Stream
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.model import Query, Stream
 from recalljoin.spark import tuple_cell
 from recalljoin.spark.packing import Control
 from tests.spark.local_cells import LocalJoin
@@ -20,7 +23,7 @@ from tests.spark.local_cells import LocalJoin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.report import Report
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "at": pa.int64()})

@@ -10,15 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain, folding
-from recalljoin.query import Query, Stream
+from recalljoin.engine import folding
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.query.model import Query, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from recalljoin.cli.numbers import json_option, write_numbers
 
 if TYPE_CHECKING:
     from recalljoin.quality.advice import Advice
-    from recalljoin.query import DurationLike, TimeUnit
+    from recalljoin.query.durations import DurationLike, TimeUnit
 
 
 @click.command()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from recalljoin.experiments.demo import LiveJoin, Look
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 50

@@ -18,7 +18,7 @@ from recalljoin.cli.numbers import json_option, write_numbers
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 

@@ -56,7 +56,7 @@ def main(debug: bool) -> None:
 @input_option("Parquet or CSV file of a stream; one for each stream of the query.")
 def explain(query: str, inputs: tuple[str, ...]) -> None:
     """Show how QUERY (text, or a file with it) is understood: keys, conditions, windows."""
-    from recalljoin.query import explain as explained
+    from recalljoin.query.explain import explain as explained
 
     files = named_files(inputs)
     click.echo(explained(read_query(query), files))

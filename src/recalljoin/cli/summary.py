@@ -12,7 +12,7 @@ from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 
 def duration(ms: float) -> str:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery, DurationLike
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import DurationLike
 
-FAR_AHEAD = "time far ahead of its stream"
 AUTO = "auto"
 
 _HOUR = 3600 * NANOSECONDS_PER["s"]

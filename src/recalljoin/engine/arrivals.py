@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from recalljoin.engine.ahead import FAR_AHEAD, far_ahead
+from recalljoin.engine.ahead import far_ahead
+from recalljoin.engine.times import FAR_AHEAD, NULL_TIME, PER_SECOND, TIME_OUT_OF_RANGE, times_of
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import MAX_TIME
 
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery, BoundStream
-
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-NULL_TIME = "null time"
-TIME_OUT_OF_RANGE = "time out of range"
+    from recalljoin.query.bound_query import BoundQuery, BoundStream
 
 
 @dataclass(frozen=True)
@@ -107,7 +102,7 @@ def arrivals_of(
         )
         message = f"`arrival` must be given for all streams or for none; {missing} has none"
         raise InvalidSetting(message)
-    units = _PER_SECOND[arrival_unit] // _PER_SECOND[query.unit]
+    units = PER_SECOND[arrival_unit] // PER_SECOND[query.unit]
     if max_ahead is not None:
         for s, stream in enumerate(query.streams):
             ahead = _far_ahead(times[s], positions[s], max_ahead, units if all(known) else None)
@@ -196,44 +191,6 @@ def _accept(
     return table.filter(pa.array(in_range)), ts[in_range]
 
 
-def times_of(
-    column: pa.ChunkedArray | pa.Array, unit: str, time_unit: str
-) -> tuple[Int64s, NDArray[np.bool_]]:
-    """Times as integers in ``unit``, and which times are not null.
-
-    A time too large for the unit becomes the smallest integer, which is out of range.
-
-    Parameters
-    ----------
-    column
-        Timestamps, or integers.
-    unit
-        What the query counts in: as fine as the column, or finer.
-    time_unit
-        What integers in the column count in.
-    """
-    kind = column.type
-    known = np.asarray(column.is_valid())
-    values = column
-    own = kind.unit if pt.is_timestamp(kind) else time_unit
-    factor = _PER_SECOND[unit] // _PER_SECOND[own]
-    if pt.is_timestamp(kind):
-        values = column.cast(pa.int64())
-    elif pt.is_uint64(kind):
-        values = pc.if_else(pc.less_equal(column, pa.scalar(MAX_TIME, pa.uint64())), column, None)
-    numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
-    if pt.is_uint64(kind):
-        numbers = np.where(
-            np.asarray(values.is_valid()) | ~known, numbers, np.iinfo(np.int64).min + 1
-        )
-    if factor > 1:
-        limit = MAX_TIME // factor
-        fits = (numbers >= -limit) & (numbers <= limit)
-        numbers = np.where(fits, numbers, 0) * factor
-        numbers[~fits] = np.iinfo(np.int64).min + 1
-    return np.asarray(numbers, dtype=np.int64), known
-
-
 def _arrival_unit(query: BoundQuery) -> str:
     """The finest among the query's unit and the units of the arrival columns."""
     units = {query.unit}
@@ -241,7 +198,7 @@ def _arrival_unit(query: BoundQuery) -> str:
         if stream.arrival is not None:
             kind = stream.schema.field(stream.arrival).type
             units.add(kind.unit if pt.is_timestamp(kind) else query.time_unit)
-    return max(units, key=lambda unit: _PER_SECOND[unit])
+    return max(units, key=lambda unit: PER_SECOND[unit])
 
 
 def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_unit: str) -> Int64s:
@@ -254,4 +211,4 @@ def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_uni
         raise InvalidSetting(message)
     own = column.type.unit if pt.is_timestamp(column.type) else time_unit
     numbers = column.cast(pa.int64()).to_numpy()
-    return np.asarray(numbers * (_PER_SECOND[arrival_unit] // _PER_SECOND[own]), dtype=np.int64)
+    return np.asarray(numbers * (PER_SECOND[arrival_unit] // PER_SECOND[own]), dtype=np.int64)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.pending import Pending
     from recalljoin.engine.progress import Clocks, Remembered
     from recalljoin.engine.settings import EngineSettings
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.types as pt
 
-from recalljoin.engine.arrivals import TIME_OUT_OF_RANGE, Arrivals
+from recalljoin.engine.times import TIME_OUT_OF_RANGE
 from recalljoin.query.durations import NANOSECONDS_PER, TimeUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from recalljoin.query import BoundQuery
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.query.bound_query import BoundQuery
 
 _FIRST_ROWS = 101
 """Number of first rows of a stream that are tested."""

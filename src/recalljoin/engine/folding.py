@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.compiled import lean
 from recalljoin.engine.output import Output
-from recalljoin.query import Column, evaluate
+from recalljoin.engine.times import times_of
+from recalljoin.query.evaluate import evaluate
+from recalljoin.query.expressions import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.operator import Results
     from recalljoin.engine.payload import Payload
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 BITS = 17
 FEWEST, MOST = 1 << 12, 1 << BITS

@@ -18,12 +18,15 @@ from recalljoin.engine.conditions import Condition
 from recalljoin.engine.keys import KeyCodes
 from recalljoin.engine.plan import Plan
 from recalljoin.engine.program import Leaves, Program, translate
-from recalljoin.query import BoundQuery, Computed, Conjunct, columns, compute, evaluate
+from recalljoin.query.evaluate import compute, evaluate
+from recalljoin.query.expressions import columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Float64s
+    from recalljoin.query.bound_query import BoundQuery, Conjunct
+    from recalljoin.query.kernels import Computed
 
 RowSource = Callable[[int, str, Int64s], pa.Array]
 """From a stream, a column and row numbers to the values in these rows."""

@@ -7,14 +7,12 @@ are swept, so memory follows the windows and not the keys ever seen.
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
+from recalljoin.engine.codes import as_bytes, is_own_code, own_codes
 from recalljoin.engine.compiled import compiled, lean
 
 if TYPE_CHECKING:
@@ -40,16 +38,16 @@ class KeyCodes:
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
-        self.interned = None if _is_own_code(kind) else Interned()
+        self.interned = None if is_own_code(kind) else Interned()
 
     def encode(self, values: pa.Array) -> tuple[Int64s, NDArray[np.bool_]]:
         """Codes, and which values are not null; the code of a null means nothing."""
         known = np.asarray(values.is_valid())
         if self.interned is None:
-            return _own_codes(values), known
+            return own_codes(values), known
         # Most batches repeat their keys, and Arrow is fast at finding the distinct keys.
         encoded = values.dictionary_encode()
-        codes = self.interned.encode(_as_bytes(encoded.dictionary))
+        codes = self.interned.encode(as_bytes(encoded.dictionary))
         places = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
         return np.where(known, codes[places], 0) if len(codes) else places * 0, known
 
@@ -61,57 +59,6 @@ class KeyCodes:
         """Forget all entries whose codes are not ``in_use``."""
         if self.interned is not None:
             self.interned.sweep(in_use)
-
-
-def _is_own_code(kind: pa.DataType) -> bool:
-    return bool(
-        pt.is_boolean(kind)
-        or pt.is_integer(kind)
-        or pt.is_floating(kind)
-        or pt.is_temporal(kind)
-        or pt.is_null(kind)
-        or (pt.is_decimal128(kind) and kind.precision <= 18)
-    )
-
-
-def _own_codes(values: pa.Array) -> Int64s:
-    kind = values.type
-    if pt.is_null(kind):
-        return np.zeros(len(values), dtype=np.int64)
-    if pt.is_floating(kind):
-        numbers = np.array(values.cast(pa.float64()).fill_null(0.0), dtype=np.float64)
-        # One zero and one NaN: equal values must have equal bits.
-        numbers += 0.0
-        numbers[np.isnan(numbers)] = np.nan
-        return numbers.view(np.int64)
-    if pt.is_decimal128(kind):
-        # Up to 18 digits the unscaled value is the lower half of the 128 bits.
-        filled = pc.fill_null(values, pa.scalar(Decimal(0), kind))
-        halves = np.frombuffer(filled.buffers()[1], dtype=np.int64)
-        lower: Int64s = halves[2 * filled.offset : 2 * (filled.offset + len(filled)) : 2].copy()
-        return lower
-    if pt.is_boolean(kind):
-        values = values.cast(pa.int8())
-    elif pt.is_date32(kind) or pt.is_time32(kind):
-        values = values.cast(pa.int32())
-    elif pt.is_temporal(kind):
-        values = values.cast(pa.int64())
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
-    codes: Int64s = (
-        numbers.view(np.int64) if numbers.dtype == np.uint64 else numbers.astype(np.int64)
-    )
-    return codes
-
-
-def _as_bytes(values: pa.Array) -> pa.Array:
-    if pt.is_decimal(values.type):
-        width = values.type.byte_width
-        buffers = [None, values.buffers()[1]]
-        fixed = pa.Array.from_buffers(pa.binary(width), len(values), buffers, offset=values.offset)
-        return fixed.cast(pa.large_binary())
-    if pt.is_string(values.type) or pt.is_large_string(values.type):
-        return values.cast(pa.large_string()).cast(pa.large_binary())
-    return values.cast(pa.large_binary())
 
 
 class Interned:

@@ -14,7 +14,7 @@ from recalljoin.errors import TooManyResults
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.rings import Sequence
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 MOST = 9.2e18
 """Largest number of results of a tuple that is counted. 64 bits end at 9.22e18; the check uses

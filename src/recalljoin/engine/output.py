@@ -10,12 +10,14 @@ import pyarrow.types as pt
 
 from recalljoin.engine.operator import Received, Results
 from recalljoin.engine.payload import plain_schema
-from recalljoin.query import BoundQuery, columns, evaluate
+from recalljoin.query.evaluate import evaluate
+from recalljoin.query.expressions import columns
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from recalljoin.engine.payload import Payload
+    from recalljoin.query.bound_query import BoundQuery
 
 RESULT_TIME = "result_time"
 """Column of every output with the timestamp of the result."""

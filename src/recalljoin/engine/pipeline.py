@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.progress import Remembered
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 
 class Pipeline:

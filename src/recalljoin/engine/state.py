@@ -23,7 +23,7 @@ from recalljoin.errors import InvalidSetting, StateVersionError
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.settings import EngineSettings
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 VERSION = 2
 """Layout of the snapshots that are written; snapshots of another layout are refused."""

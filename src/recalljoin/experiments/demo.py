@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 
 from recalljoin.experiments.evaluation import open_recording
 from recalljoin.experiments.setup import Setup
-from recalljoin.query import Stream
-from recalljoin.spark import join, prepare
+from recalljoin.query.model import Stream
+from recalljoin.spark.api import join
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.progress import progress_table
+from recalljoin.spark.session import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 CONDITION = "o.id = p.order_id AND abs(o.amount - p.amount) < 1"
 COLUMNS = "o.id, o.amount, p.amount AS paid, p.ts - o.ts AS took"

@@ -19,8 +19,9 @@ from recalljoin.experiments.packing import PIECES_DDL, packed
 from recalljoin.experiments.session import local_session
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
-from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.sources import arrow_schema
+from recalljoin.query.stream_columns import with_columns, with_usual_arrival
+from recalljoin.query.text import parse_query
 from recalljoin.spark.cells import make_grid
 from recalljoin.spark.columns import computed_schemas, quoted, selected, with_computed
 from recalljoin.spark.packing import needed_schema
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from recalljoin.quality import RunRecord, Timeline
-    from recalljoin.query import BoundQuery, DurationLike, Query, Stream, TimeUnit
+    from recalljoin.quality.recall import Timeline
+    from recalljoin.quality.record import RunRecord
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import DurationLike, TimeUnit
+    from recalljoin.query.model import Query, Stream
 
     Source = str | Path | DataFrame
 

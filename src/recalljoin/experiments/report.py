@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 PAGE = "index.html"
 

@@ -12,7 +12,7 @@ from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 
 @dataclass(frozen=True)

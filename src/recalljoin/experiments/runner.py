@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recalljoin.experiments.recorded import RecordedSpec
     from recalljoin.experiments.spec import DataSpec, RunSpec
     from recalljoin.experiments.store import RunStore
-    from recalljoin.quality import Timeline
+    from recalljoin.quality.recall import Timeline
 
     Data = DataSpec | RecordedSpec
 

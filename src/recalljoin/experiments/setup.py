@@ -6,14 +6,15 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from recalljoin.errors import InvalidQuery, InvalidSetting
-from recalljoin.quality import make_policy, policy_names
+from recalljoin.quality.policies import make_policy, policy_names
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import DurationLike, Quality
-from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
+from recalljoin.query.quality import Quality
 
 if TYPE_CHECKING:
-    from recalljoin.quality import BufferSizePolicy
-    from recalljoin.query import BoundQuery, Query
+    from recalljoin.quality.policy import BufferSizePolicy
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.model import Query
 
 _TARGET = (
     "recall", "period", "interval", "granularity", "basic_window", "min_wait", "max_wait",

@@ -11,27 +11,30 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark import TaskContext
 
-from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, ticks_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
 from recalljoin.engine.doubts import doubts_about
+from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.errors import InvalidSetting, RecallJoinError
 from recalljoin.experiments.packing import unpacked
-from recalljoin.quality import PolicySettings, run_adaptive, true_results
-from recalljoin.quality.adaptive import run_replay
+from recalljoin.quality.adaptive import run_adaptive, run_replay, true_results
 from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.local_replay import MOST_TICKS
 from recalljoin.quality.replay import TickReplay
+from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
-from recalljoin.spark.cells import make_grid, owned_by, shares_of
+from recalljoin.spark.cells import make_grid
+from recalljoin.spark.shares import owned_by, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.experiments.setup import Setup
-    from recalljoin.quality import RunRecord, Timeline
-    from recalljoin.quality.record import Schedule
-    from recalljoin.query import BoundQuery
+    from recalljoin.quality.recall import Timeline
+    from recalljoin.quality.record import RunRecord, Schedule
+    from recalljoin.query.bound_query import BoundQuery
 
 ANSWERS_DDL = "role int, body binary"
 _WARM_UP = 2000

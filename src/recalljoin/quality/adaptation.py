@@ -18,7 +18,8 @@ import numpy as np
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import Bounded
-from recalljoin.quality.policy import BufferSizePolicy, make_policy
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.policy import BufferSizePolicy
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.quality.slack import RequiredSlack

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from recalljoin.engine import EngineSettings, Pipeline, drain
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.adaptation import Adaptation
 from recalljoin.quality.cell import Cell, Measures
@@ -30,12 +32,13 @@ from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
 from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
-    from recalljoin.engine import Arrivals, Step
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.engine.step import Step
     from recalljoin.quality.policy import BufferSizePolicy
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.settings import PolicySettings
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 
 def true_results(query: BoundQuery, arrivals: Arrivals) -> Timeline:

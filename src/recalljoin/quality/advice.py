@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
 from recalljoin.engine.ahead import AUTO, max_ahead_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.doubts import doubts_about
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH
+from recalljoin.engine.step import drain
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
-from recalljoin.query.stream_columns import data_of
+from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery, DurationLike, Query, TimeUnit
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import DurationLike, TimeUnit
+    from recalljoin.query.model import Query
 
 _LOG = logging.getLogger(__name__)
 

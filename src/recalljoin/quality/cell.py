@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recalljoin.engine import Arrivals, Pipeline, Step
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.arrivals import Arrivals
+    from recalljoin.engine.pipeline import Pipeline
+    from recalljoin.engine.step import Step
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.profiling import Arrived
     from recalljoin.quality.settings import PolicySettings

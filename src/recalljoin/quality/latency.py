@@ -16,8 +16,8 @@ from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
-    from recalljoin.engine import Step
     from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.engine.step import Step
 
 
 class Latency(NamedTuple):

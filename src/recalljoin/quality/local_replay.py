@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import EngineSettings, Pipeline
 from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
 from recalljoin.engine.doubts import doubts_about
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.adaptive import run_adaptive
-from recalljoin.quality.policy import make_policy
+from recalljoin.quality.policies import make_policy
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query import Quality, Query, parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseconds
-from recalljoin.query.stream_columns import data_of
+from recalljoin.query.quality import Quality
+from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
-    from recalljoin.engine import Step
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.step import Step
     from recalljoin.quality.record import RunRecord
-    from recalljoin.query import BoundQuery, TimeUnit
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import TimeUnit
+    from recalljoin.query.model import Query
 
 _LOG = logging.getLogger(__name__)
 SLICE = 1 << 16

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine import Step
     from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.engine.step import Step
 
 
 UNKNOWN = -1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.quality.latency import Latency
     from recalljoin.quality.recall import Timeline
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
 
 
 class Schedule(NamedTuple):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalljoin.engine import Step, drain, side_by_side, ticks_of
+from recalljoin.engine.arrivals import ticks_of
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.step import Step, drain, side_by_side
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.arrivals import Arrivals
     from recalljoin.quality.adaptation import AdaptationClock
     from recalljoin.quality.horizon import Kept
     from recalljoin.quality.policy import ArrivalPolicy

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recalljoin.errors import InvalidTarget
-from recalljoin.query import Quality
 from recalljoin.query.durations import NANOSECONDS_PER, in_unit, nanoseconds
-from recalljoin.query.quality import bind_quality
+from recalljoin.query.quality import Quality, bind_quality
 
 if TYPE_CHECKING:
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 
 @dataclass(frozen=True, kw_only=True)

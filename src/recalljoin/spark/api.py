@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Never
 from recalljoin.engine.ahead import AUTO
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.horizon import DEFAULT_LIMIT
-from recalljoin.query import DurationLike, Functions, Quality, Query, Stream, TimeUnit, parse_query
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 from recalljoin.query.spelling import way_out
+from recalljoin.query.text import parse_query
 from recalljoin.spark.join import joined
 from recalljoin.spark.options import METRICS, TICK, Arrival, HotKeys, RunSettings
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.quality.adaptation import PolicyChoice
+    from recalljoin.query.durations import DurationLike, TimeUnit
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
 

@@ -27,11 +27,11 @@ from recalljoin.spark.tuple_cell import TupleCell
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from recalljoin.engine import EngineSettings
+    from recalljoin.engine.settings import EngineSettings
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.cell import Measures
     from recalljoin.quality.horizon import HorizonPlan
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.ahead import AheadRule
     from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.cells import Grid, Layout
@@ -103,11 +103,14 @@ class CellPlan:
         """How far ahead of its stream a time is believed at once; None for no limit."""
         return None if self.ahead is None else self.ahead.max_ahead
 
+    @property
+    def hot_log(self) -> ControlLog | None:
+        """Where the control source says which keys are hot; None if no key can be found hot."""
+        return self.log if self.follows_hot and can_split(self.grid) else None
+
     def hot_versions(self) -> tuple[Version, ...]:
         """Keys found to be hot, as the control source has decided."""
-        if self.log is None or not self.follows_hot or not can_split(self.grid):
-            return ()
-        return self.log.read_hot()
+        return () if self.hot_log is None else self.hot_log.read_hot()
 
 
 class Memory:

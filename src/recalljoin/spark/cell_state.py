@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from recalljoin.engine.arrivals import times_of
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
 from recalljoin.engine.progress import Clocks, Remembered
-from recalljoin.engine.times import NEVER
-from recalljoin.errors import InvalidSetting, StateVersionError
+from recalljoin.engine.times import NEVER, times_of
 from recalljoin.spark.hot_keys import FIRST
+from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.packing import (
     OWNED,
     framed,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.delivery import Delivery
 
 LAYOUT = 4
@@ -113,47 +112,6 @@ def read_meta(store: CellStore, identity: str, m: int) -> Meta:
     if values["remembered"] is not None:
         values["remembered"] = Remembered(*values["remembered"])
     return Meta(**values)
-
-
-def check_layout(written: int | None, now: int) -> None:
-    """Refuse to read a state that another release has written in another layout.
-
-    Raises
-    ------
-    StateVersionError
-        When the state has a layout this release cannot read.
-    """
-    if written != now:
-        message = (
-            f"the checkpoint's state has layout {written}, this release reads layout {now}; go on "
-            "with the release that wrote it, or start with a new checkpoint"
-        )
-        raise StateVersionError(message)
-
-
-def check_identity(written: str, now: str) -> None:
-    """Refuse to go on with the state of another join.
-
-    Raises
-    ------
-    InvalidSetting
-        When the checkpoint was written for another join.
-    """
-    if written == now:
-        return
-    old, new = json.loads(written), json.loads(now)
-    changed = "\n  ".join(
-        f"`{name}`: was {old.get(name)}, is {new.get(name)}"
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    )
-    message = (
-        f"the checkpoint belongs to another join; changed:\n  {changed}\n"
-        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after and flush may "
-        "change; streams, windows, condition, columns and the number of cells may not. Put them "
-        "back as they were, or start with a new checkpoint and a new control log"
-    )
-    raise InvalidSetting(message)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
-from recalljoin.engine import RESULT_TIME
+from recalljoin.engine.output import RESULT_TIME
 from recalljoin.errors import InvalidQuery
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.sources import arrow_schema
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from recalljoin.query import BoundQuery, Query, TimeUnit
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import TimeUnit
+    from recalljoin.query.model import Query
 
 
 def bind_frames(

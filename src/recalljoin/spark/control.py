@@ -22,8 +22,8 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from recalljoin.spark.cell_state import check_identity, check_layout
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
+from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.packing import PARCELS_DDL, Control
 from recalljoin.spark.report import MeasuredRecall
 

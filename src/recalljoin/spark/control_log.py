@@ -14,28 +14,23 @@ folder may be on an object store.
 
 from __future__ import annotations
 
-import json
-import os
-import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.spark.hot_keys import Version
+from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
-class ControlLog:
+class ControlLog(LogFolder):
     """One query's control log.
 
     Parameters
@@ -43,22 +38,6 @@ class ControlLog:
     folder
         A path, or an address that Arrow knows (``s3://``, ``hdfs://``, ``file://``).
     """
-
-    folder: str
-
-    @property
-    def address(self) -> str | None:
-        """The folder's address, which anybody may read; None if it holds a password."""
-        parts = urlparse(self.folder)
-        if not parts.scheme:
-            return str(Path(self.folder).absolute())
-        return self.folder if parts.password is None else None
-
-    @property
-    def _place(self) -> tuple[pafs.FileSystem, str]:
-        if urlparse(self.folder).scheme:
-            return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
-        return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
 
     def own(self, query_id: str) -> None:
         """Take the folder for a query, or check that it belongs to the query already.
@@ -68,9 +47,9 @@ class ControlLog:
         InvalidSetting
             When the folder belongs to another query.
         """
-        owner = self._read("query")
+        owner = self.read("query")
         if owner is None:
-            self._write("query", query_id.encode())
+            self.write("query", query_id.encode())
         elif owner.decode() != query_id:
             message = (
                 f"`control_log` {self.folder!r} belongs to the query {owner.decode()}, and this is "
@@ -82,7 +61,7 @@ class ControlLog:
     def write_report(self, report: Report) -> None:
         """Leave a cell's report."""
         name = f"reports/{report.batch:012d}/{report.cell:05d}.json"
-        self._write(name, report.to_json().encode())
+        self.write(name, report.to_json().encode())
 
     def reports_after(self, batch: int) -> Iterator[Report]:
         """Reports of the batches after ``batch``, over all cells and in order.
@@ -91,7 +70,7 @@ class ControlLog:
         """
         for first, last in self._history():
             if last > batch:
-                for line in self._must_read(_history_name(first, last)).splitlines():
+                for line in self.must_read(_history_name(first, last)).splitlines():
                     report = Report.from_json(line)
                     if report.batch > batch:
                         yield report
@@ -117,47 +96,31 @@ class ControlLog:
             lines = [report.to_json() for report in reports if report is not None]
             if len(lines) < len(fresh):
                 return
-            self._write(_history_name(fresh[0], fresh[-1]), "\n".join(lines).encode())
-        system, root = self._place
+            self.write(_history_name(fresh[0], fresh[-1]), "\n".join(lines).encode())
+        system, root = self.place
         for number in numbers:
             system.delete_dir(f"{root}/reports/{number:012d}")
 
-    def write_hot(self, versions: Iterable[Version]) -> None:
-        """Say which keys are hot, for the tasks of later batches. Called by the driver alone."""
-        self._write("hot", json.dumps([each.to_json() for each in versions]).encode())
-
-    def read_hot(self) -> tuple[Version, ...]:
-        """What :meth:`write_hot` wrote last."""
-        content = self._read("hot")
-        if content is None:
-            return ()
-        return tuple(Version.from_json(each) for each in json.loads(content))
-
     def write_moves(self, since: int, cell: int, content: bytes) -> None:
         """Leave tuples for other cells, which take them over in batch ``since``."""
-        self._write(f"moves/{since:012d}/{cell:05d}", content)
+        self.write(f"moves/{since:012d}/{cell:05d}", content)
 
     def read_moves(self, since: int, cell: int) -> bytes | None:
         """What a cell has left for batch ``since``."""
-        return self._read(f"moves/{since:012d}/{cell:05d}")
+        return self.read(f"moves/{since:012d}/{cell:05d}")
 
     def forget_moves(self, before: int) -> None:
         """Remove the tuples that were handed over for batches before ``before``."""
-        system, root = self._place
-        for name in self._names("moves"):
+        system, root = self.place
+        for name in self.names("moves"):
             if int(name) < before:
                 system.delete_dir(f"{root}/moves/{name}")
 
-    def _names(self, folder: str) -> list[str]:
-        system, root = self._place
-        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
-        return sorted(info.base_name for info in system.get_file_info(chosen))
-
     def _reported(self) -> list[int]:
-        return [int(name) for name in self._names("reports")]
+        return [int(name) for name in self.names("reports")]
 
     def _history(self) -> list[tuple[int, int]]:
-        spans = (name.removesuffix(".jsonl").split("-") for name in self._names("history")
+        spans = (name.removesuffix(".jsonl").split("-") for name in self.names("history")
                  if name.endswith(".jsonl"))  # fmt: skip
         return [(int(first), int(last)) for first, last in spans]
 
@@ -165,8 +128,8 @@ class ControlLog:
         """The report of a batch over all cells; None while a cell has not left its part."""
         folder = f"reports/{batch:012d}"
         parts = [
-            Report.from_json(self._must_read(f"{folder}/{name}"))
-            for name in self._names(folder)
+            Report.from_json(self.must_read(f"{folder}/{name}"))
+            for name in self.names(folder)
             if name.endswith(".json")
         ]
         return merged(parts) if parts and len(parts) == parts[0].n_cells else None
@@ -176,11 +139,11 @@ class ControlLog:
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
         name = f"{kind}/{stream}/{batch:012d}-{cell:05d}.parquet"
-        self._write(name, sink.getvalue().to_pybytes())
+        self.write(name, sink.getvalue().to_pybytes())
 
     def rows_folder(self, kind: str, stream: str) -> str | None:
         """Where late or refused rows of a stream are; None when no row was written."""
-        system, root = self._place
+        system, root = self.place
         chosen = pafs.FileSelector(f"{root}/{kind}/{stream}", allow_not_found=True)
         if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
             return f"{self.folder}/{kind}/{stream}"
@@ -192,7 +155,7 @@ class ControlLog:
 
     def is_of_a_join(self) -> bool:
         """Whether a join has written to the folder, even if no batch of it has ended yet."""
-        return self.exists() or self._read("query") is not None
+        return self.exists() or self.read("query") is not None
 
     def last_report(self) -> Report | None:
         """Report of the newest batch that all cells have reported; None before the first."""
@@ -203,33 +166,7 @@ class ControlLog:
         spans = self._history()
         if not spans:
             return None
-        return Report.from_json(self._must_read(_history_name(*spans[-1])).splitlines()[-1])
-
-    def _must_read(self, name: str) -> str:
-        content = self._read(name)
-        assert content is not None
-        return content.decode()
-
-    def _read(self, name: str) -> bytes | None:
-        system, root = self._place
-        try:
-            with system.open_input_stream(f"{root}/{name}") as stream:
-                return stream.read()  # type: ignore[no-any-return]
-        except FileNotFoundError:
-            return None
-
-    def _write(self, name: str, content: bytes) -> None:
-        system, root = self._place
-        path = f"{root}/{name}"
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-        if not isinstance(system, pafs.LocalFileSystem):
-            with system.open_output_stream(path) as stream:
-                stream.write(content)
-            return
-        # A file appears as a whole or not at all: a reader must never see half of it.
-        draft = f"{path}.{uuid.uuid4().hex}.draft"
-        Path(draft).write_bytes(content)
-        os.replace(draft, path)  # noqa: PTH105 - a string all along
+        return Report.from_json(self.must_read(_history_name(*spans[-1])).splitlines()[-1])
 
 
 def _history_name(first: int, last: int) -> str:

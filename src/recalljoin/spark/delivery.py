@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import Arrivals
-from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.arrivals import times_of
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.arrivals import Arrivals
+from recalljoin.engine.times import FAR_AHEAD, NEVER, times_of
 from recalljoin.spark.ahead import Span, merged_spans
 from recalljoin.spark.hot_keys import Heavy
 from recalljoin.spark.packing import (
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.ahead import AheadRule
 
 

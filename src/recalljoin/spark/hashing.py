@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from recalljoin.engine.keys import KeyCodes
+from recalljoin.engine.codes import is_own_code, own_codes
 
 UInt64s = NDArray[np.uint64]
 
@@ -32,15 +32,12 @@ def hashed(values: pa.Array) -> UInt64s:
     As in the join, NaN equals NaN and -0.0 equals 0.0. Nulls share one hash. Of nested values, at
     most the number of entries enters the hash.
     """
-    codes = KeyCodes(values.type) if not pt.is_nested(values.type) else None
-    if codes is not None and codes.interned is None:
-        numbers, known = codes.encode(values)
-        hashes = mixed(numbers.view(np.uint64))
-    elif codes is None:
-        known = np.asarray(values.is_valid())
+    known = np.asarray(values.is_valid())
+    if is_own_code(values.type):
+        hashes = mixed(own_codes(values).view(np.uint64))
+    elif pt.is_nested(values.type):
         hashes = np.zeros(len(values), dtype=np.uint64)
     else:
-        known = np.asarray(values.is_valid())
         encoded = values.dictionary_encode()
         of_entries = _hashed_bytes(_as_bytes(encoded.dictionary))
         places = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)

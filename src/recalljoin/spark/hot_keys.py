@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.cells import Grid
 
 SAMPLE = 4096

@@ -10,18 +10,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
+from recalljoin.engine.output import RESULT_TIME
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import columns
 from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
+from recalljoin.query.expressions import columns
 from recalljoin.query.spelling import listed
 from recalljoin.spark.columns import quoted, selected
 from recalljoin.spark.control import FORMAT, ControlSource
-from recalljoin.spark.hot_keys import version_at
-from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
-from recalljoin.spark.planning import JoinPlan, plan_join
-from recalljoin.spark.processor import COUNTS, CellProcessor, totals, whereabouts
+from recalljoin.spark.packing import PARCELS_DDL, needed_schema
+from recalljoin.spark.planning import plan_join
+from recalljoin.spark.processor import COUNTS, CellProcessor, totals
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
     BLOCKS_DDL,
@@ -30,6 +29,7 @@ from recalljoin.spark.replay import (
     in_blocks,
     unit_of,
 )
+from recalljoin.spark.routing import routing
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
@@ -39,16 +39,15 @@ from recalljoin.spark.session import (
     same_session,
 )
 from recalljoin.spark.unfolding import folded_schema, unfolded
-from recalljoin.spark.workers import own_workers, settle
+from recalljoin.spark.workers import own_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from recalljoin.engine.output import Output
-    from recalljoin.query import Query
+    from recalljoin.query.model import Query
     from recalljoin.spark.options import RunSettings
 
 _LOG = logging.getLogger(__name__)
@@ -116,7 +115,8 @@ def _streaming(
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(plan.frames[stream.name], needed[s].names)
-        parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
+        route = routing(plan.cells, s, watches=plan.finds_hot_keys)
+        parcels = parcels.unionAll(chosen.mapInArrow(route, PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -213,21 +213,6 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
         folder,
     )
     return folder
-
-
-def _routing(
-    plan: JoinPlan, s: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    cells, watches = plan.cells, plan.finds_hot_keys
-
-    def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        batch, task, _ = whereabouts()
-        hot = cells.named_hot | version_at(cells.hot_versions(), batch).hot
-        router = Router(cells.query, cells.layout, s, hot, watches, cells.max_ahead)
-        yield from router.route(batches, task)
-
-    return route
 
 
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:

@@ -13,7 +13,7 @@ from recalljoin.spark.control_log import ControlLog
 
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyPlan
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
     from recalljoin.spark.report import Report
 
 Known = str | Path | Advice

@@ -6,14 +6,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.arrivals import TIME_OUT_OF_RANGE
 from recalljoin.engine.doubts import doubt_about
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FAR_AHEAD, NEVER, TIME_OUT_OF_RANGE
 from recalljoin.query.durations import NANOSECONDS_PER
 
 if TYPE_CHECKING:
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
     from recalljoin.spark.report import Report
 
 _LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from recalljoin.quality.horizon import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyChoice
-    from recalljoin.query import DurationLike, TimeUnit
+    from recalljoin.query.durations import DurationLike, TimeUnit
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
 

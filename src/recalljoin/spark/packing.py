@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
-from recalljoin.engine.times import NEVER
-from recalljoin.query import BoundQuery, columns
+from recalljoin.engine.times import NEVER, NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.query.durations import MAX_TIME
+from recalljoin.query.expressions import columns
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot_keys import Heavy, heavy_keys
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.cells import Grid, Layout
 
 PARCELS = pa.schema(

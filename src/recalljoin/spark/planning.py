@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from recalljoin.engine import EngineSettings
 from recalljoin.engine.ahead import max_ahead_of
 from recalljoin.engine.doubts import integer_streams
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.errors import InvalidQuery, InvalidSetting
 from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.cell import Measures
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from recalljoin.query import BoundQuery, DurationLike, Query
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import DurationLike
+    from recalljoin.query.model import Query
     from recalljoin.spark.options import HotKeys, RunSettings
 
 _SHORTEST_HEARTBEAT = 500

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from recalljoin.engine import side_by_side
 from recalljoin.engine.folding import Folded
+from recalljoin.engine.step import side_by_side
 from recalljoin.spark.cell import run_batch
-from recalljoin.spark.workers import settle
+from recalljoin.spark.workers import settle, whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -49,9 +48,6 @@ _ONE = 10**12
 
 _PLACE_BITS = 40
 """Bits of a key in the state that number the places of one cell."""
-
-# Local properties that Spark sets for the tasks of a streaming query.
-_BATCH_ID, _QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 
 
 @dataclass
@@ -150,15 +146,6 @@ class CellProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Called by Spark at the end of each task."""
-
-
-def whereabouts() -> tuple[int, int, str]:
-    """The batch, the partition and the query that this task works for."""
-    context = TaskContext.get()
-    if context is None:
-        return 0, 0, "none"
-    batch, query = (context.getLocalProperty(name) for name in (_BATCH_ID, _QUERY_ID))
-    return int(batch or 0), context.partitionId(), query or "none"
 
 
 def _frames(

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.ahead import FAR_AHEAD
-from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FAR_AHEAD, NEVER, NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.query.durations import MAX_TIME
 from recalljoin.spark.ahead import spans_of
 from recalljoin.spark.packing import REASON

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import Arrivals, Pipeline, arrivals_of, side_by_side
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.step import side_by_side
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell, kept_in
 from recalljoin.quality.profiling import follow_marks
-from recalljoin.spark.cells import owned_by, shares_of
 from recalljoin.spark.packing import PLACE
 from recalljoin.spark.recorded_rows import Recorded, Rows
 from recalljoin.spark.report import report_of
+from recalljoin.spark.shares import owned_by, shares_of
 from recalljoin.spark.tick_cell import leave_late, leave_refused
 from recalljoin.spark.tuple_cell import Instance, TupleRun
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
     from recalljoin.spark.cell import CellPlan
 
 BLOCK_ORDER = ("tick", "stream", "task", "part", "piece")

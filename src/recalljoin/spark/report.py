@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.quality.cell import Cell
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
     from recalljoin.spark.cell import CellPlan
 
 LAYOUT = 3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from recalljoin.query import DurationLike
+    from recalljoin.query.durations import DurationLike
 
 ARRIVAL = "arrival"
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import Pipeline
 from recalljoin.engine.chunks import rebuild
+from recalljoin.engine.pipeline import Pipeline
 from recalljoin.quality.cell import Cell
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
-from recalljoin.spark.cells import owned_by
 from recalljoin.spark.hot_key_moves import hand_over, take_over
 from recalljoin.spark.hot_keys import version_after, version_at
 from recalljoin.spark.packing import OWNED, PLACE
 from recalljoin.spark.report import report_of
+from recalljoin.spark.shares import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine import Pipeline, arrivals_of, drain, restore, snapshot
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.state import restore, snapshot
+from recalljoin.engine.step import drain
 from recalljoin.engine.times import FOREVER
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.profiling import follow_tuples
-from recalljoin.spark.cell_state import check_identity, check_layout
+from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.packing import framed, table_of, unframed
 from recalljoin.spark.report import report_of
 from recalljoin.spark.tick_cell import leave_refused
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from recalljoin.engine import Arrivals
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.arrivals import Arrivals
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.spark.cell import ByTuple, CellPlan
     from recalljoin.spark.cell_state import CellStore

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from recalljoin.datasets import PUBLIC
-from recalljoin.engine import arrivals_of
+from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.errors import DatasetError
-from recalljoin.quality import true_results
-from recalljoin.query import parse_query
+from recalljoin.quality.adaptive import true_results
+from recalljoin.query.text import parse_query
 from tests.public_files import LATE, write_recordings
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalljoin.engine import EngineSettings
-from recalljoin.query import BoundQuery, Functions
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.query.functions import Functions
 from tests.unit.engine.inputs import members, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from recalljoin.query.bound_query import BoundQuery
 
 Row = tuple[Any, ...]
 

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import Arrivals, EngineSettings, Pipeline, Step, arrivals_of, drain
-from recalljoin.query import BoundQuery, Functions, Query, Stream
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.step import Step, drain
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from recalljoin.engine.settings import EngineSettings
+    from recalljoin.query.bound_query import BoundQuery
 
 Arrival = Literal["tuple", "tick"]
 

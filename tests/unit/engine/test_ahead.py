@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import recalljoin as rj
-from recalljoin.engine.ahead import FAR_AHEAD, far_ahead, max_ahead_of
+from recalljoin.engine.ahead import far_ahead, max_ahead_of
+from recalljoin.engine.times import FAR_AHEAD
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import Quality, Query, Stream
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 
 if TYPE_CHECKING:
-    from recalljoin.query import DurationLike
+    from recalljoin.query.durations import DurationLike
 
 HOUR = 3_600_000
 YEAR_2200 = 7_258_118_400_000

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import arrivals_of, ticks_of
-from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, Arrivals, times_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
+from recalljoin.engine.times import NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import BoundQuery, Query, Stream, TimeUnit
+from recalljoin.query.model import Query, Stream
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import TimeUnit
 
 MAX = 2**61
 

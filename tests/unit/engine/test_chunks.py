@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, drain
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, rebuild
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
 from recalljoin.engine.times import NEVER
 from tests.unit.engine.inputs import bound, rows_of
 

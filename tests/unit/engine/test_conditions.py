@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import Pipeline, drain
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.step import drain
 from tests.unit.engine.every_combination import (
     Row,
     check,

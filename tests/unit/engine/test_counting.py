@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, Step, drain
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import Step, drain
 from recalljoin.engine.tree_visits import VECTOR
 from recalljoin.errors import TooManyResults
 from tests.unit.engine.inputs import bound, rows_of, run

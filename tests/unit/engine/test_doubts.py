@@ -11,7 +11,7 @@ import pytest
 import recalljoin as rj
 
 if TYPE_CHECKING:
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
 
 QUERY = "SELECT count(*) FROM a [5 SEC], b [5 SEC]"
 NOW = 1_700_000_000

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain, folding
+from recalljoin.engine import folding
+from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.engine.folding import Folded
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.query.model import Query, Stream
 from tests.unfolding import rows_of
 
 if TYPE_CHECKING:
     import pytest
+
+    from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "text": pa.string()})
 

@@ -11,7 +11,7 @@ from recalljoin.engine.intake import Admitted, Intake
 from tests.unit.engine.inputs import bound
 
 if TYPE_CHECKING:
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 TYPES = {"a": pa.int64(), "t": pa.string(), "x": pa.int64(), "f": pa.float64()}
 

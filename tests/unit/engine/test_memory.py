@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, Step, arrivals_of, drain, restore, snapshot
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slots import N_FREE, NEXT_SLOT
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.engine.state import restore, snapshot
+from recalljoin.engine.step import Step, drain
+from recalljoin.query.model import Query, Stream
 from tests.unit.engine.inputs import Arrival, bound
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 WINDOW = 200
 PER_PUSH = 1000

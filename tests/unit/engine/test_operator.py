@@ -7,9 +7,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from recalljoin.engine import EngineSettings, operator
+from recalljoin.engine import operator
 from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.probe import Partials
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import slack_bin
 from tests.unit.engine.inputs import bound, members, run
 

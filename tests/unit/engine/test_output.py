@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from recalljoin.engine import Pipeline, arrivals_of, drain
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.step import drain
+from recalljoin.query.model import Query, Stream
 from tests.unit.engine.inputs import bound, run
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 
 def results_of(query: BoundQuery, tables: dict[str, pa.Table]) -> pa.Table:

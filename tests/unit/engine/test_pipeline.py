@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, drain
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH, N_BINS
+from recalljoin.engine.step import drain
 from recalljoin.errors import InvalidSetting
 from tests.unit.engine.inputs import bound, members, rows_of, run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,12 @@ from recalljoin.engine.program import (
     both,
     translate,
 )
-from recalljoin.query import BoundQuery, Query, Stream, evaluate
+from recalljoin.query.evaluate import evaluate
+from recalljoin.query.model import Query, Stream
 from tests.effort import effort
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 TYPES = {
     "i": pa.int64(),

@@ -12,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, arrivals_of, drain
-from recalljoin.query import parse_query
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.query.text import parse_query
 from tests.unit.engine.every_combination import Row, check, disordered, functions, same_key
 from tests.unit.engine.inputs import bound, members, run
 

@@ -9,13 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import EngineSettings, Pipeline, Step, drain, restore, snapshot
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import slack_bin
+from recalljoin.engine.state import restore, snapshot
+from recalljoin.engine.step import Step, drain
 from recalljoin.errors import InvalidSetting, StateVersionError
 from tests.unit.engine.inputs import bound, rows_of
 
 if TYPE_CHECKING:
-    from recalljoin.query import BoundQuery
+    from recalljoin.query.bound_query import BoundQuery
 
 
 def pushed(

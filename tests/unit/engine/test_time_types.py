@@ -9,14 +9,16 @@ import pyarrow as pa
 import pytest
 
 import recalljoin as rj
-from recalljoin.engine import EngineSettings, Pipeline, restore, snapshot
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.state import restore, snapshot
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import parse_query
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
 
 UNITS: dict[TimeUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 QUERY = "SELECT a.n AS x, b.n AS y FROM a [20 SEC], b [30 SEC] WHERE a.k = b.k"

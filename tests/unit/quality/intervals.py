@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recalljoin.engine.slack_bins import ENOUGH
-from recalljoin.quality import Profile, Tally
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s

@@ -7,13 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recalljoin.datasets import make_syn_x3
-from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
-from recalljoin.quality import PolicySettings, Profile, follow_tuples, profile_of
-from recalljoin.quality.profiling import no_clocks
-from recalljoin.query import BoundQuery, parse_query
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.quality.profiling import follow_tuples, no_clocks, profile_of
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from recalljoin.datasets import Synthetic
+    from recalljoin.quality.profile import Profile
+    from recalljoin.query.bound_query import BoundQuery
 
 SETTINGS = PolicySettings(windows=(5000,) * 3, recall=0.95, period=5000)
 

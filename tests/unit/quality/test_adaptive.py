@@ -12,17 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recalljoin.datasets import make_syn_x3
-from recalljoin.engine import Arrivals, arrivals_of
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import (
-    Forecast,
-    PolicySettings,
-    Profile,
-    make_policy,
-    run_adaptive,
-    true_results,
-)
+from recalljoin.quality.adaptive import run_adaptive, true_results
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import MAX_TIME
 from tests.properties.engine_runs import ARRIVAL, bound_query, tables_of
 from tests.properties.engine_scripts import within_range
@@ -34,7 +29,9 @@ from tests.strategies import Case, cases
 from tests.unit.quality.profiles import bound_and_arrivals
 
 if TYPE_CHECKING:
-    from recalljoin.query import BoundQuery
+    from recalljoin.quality.policy import Forecast
+    from recalljoin.quality.profile import Profile
+    from recalljoin.query.bound_query import BoundQuery
 
 
 class Scripted:

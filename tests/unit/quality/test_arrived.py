@@ -7,8 +7,7 @@ from hypothesis import given
 
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
-from recalljoin.quality import follow_ticks, follow_tuples
-from recalljoin.quality.profiling import UNKNOWN, no_clocks
+from recalljoin.quality.profiling import UNKNOWN, follow_ticks, follow_tuples, no_clocks
 from tests.reference.tick import TickDisorderHandling
 from tests.strategies import Case, cases
 

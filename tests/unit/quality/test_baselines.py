@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import PolicySettings, Profile, follow_tuples
 from recalljoin.quality.baselines import FixedSlack, MaxSlack, NoSlack, PercentileSlack
-from recalljoin.quality.profiling import no_clocks
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.profiling import follow_tuples, no_clocks
+from recalljoin.quality.settings import PolicySettings
 from tests.reference.per_tuple import max_k_slack
 from tests.strategies import Case, cases
 

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from recalljoin.quality import ArrivalPolicy, BufferSizePolicy, make_policy
 from recalljoin.quality.bounds import Bounded
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.policy import ArrivalPolicy, BufferSizePolicy
 from tests.unit.quality.profiles import SETTINGS, a_run_of_profiles
 from tests.unit.quality.test_policy import ALL, OPTIONS, run
 

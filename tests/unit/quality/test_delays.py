@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 
-from recalljoin.quality import Profile
 from recalljoin.quality.delays import ENOUGH_ARRIVALS, LatestDelays, WaitByDelays
+from recalljoin.quality.profile import Profile
 from tests.unit.quality.intervals import arrived
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from recalljoin.engine.slack_bins import ENOUGH
-from recalljoin.quality import PolicySettings, Profile
 from recalljoin.quality.horizon import Horizon, HorizonPlan, Kept
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
 
 SETTINGS = PolicySettings(windows=(500, 300), recall=0.9, period=1000, interval=100)
 FEW_BYTES = Kept(n_tuples=100, n_bytes=10_000)

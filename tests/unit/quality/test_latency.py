@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import Arrivals, EngineSettings, Pipeline, arrivals_of, drain
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.engine.arrivals import Arrivals, arrivals_of
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import drain
+from recalljoin.quality.adaptive import run_adaptive
 from recalljoin.quality.latency import LatencyMeter
-from recalljoin.query import BoundQuery, Query, Stream
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.model import Query, Stream
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 PRECISION = 10
 

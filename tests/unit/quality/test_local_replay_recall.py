@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from recalljoin import InvalidSetting, InvalidTarget, Quality, Query, Replayed, Stream, replay
-from recalljoin.engine import arrivals_of
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive
+from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.quality import local_replay as module
+from recalljoin.quality.adaptive import run_adaptive
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
 
 TEXT = "SELECT a.x, a.n, b.n AS m FROM a [300 MS], b [300 MS] WHERE a.x = b.x"
 TARGET = " WITH RECALL 0.9 OVER 5 SEC"

@@ -8,12 +8,9 @@ import json
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import (
-    BufferSizePolicy,
-    Profile,
-    make_policy,
-    policy_names,
-)
+from recalljoin.quality.policies import make_policy, policy_names
+from recalljoin.quality.policy import BufferSizePolicy
+from recalljoin.quality.profile import Profile
 from tests.unit.quality.profiles import SETTINGS, a_run_of_profiles
 
 ALL = ("eqsel", "fixed", "max", "none", "noneqsel", "percentile", "slack")

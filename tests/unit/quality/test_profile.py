@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.datasets import make_syn_x3
-from recalljoin.engine import EngineSettings, Pipeline, Step, drain
+from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.settings import EngineSettings
+from recalljoin.engine.step import Step, drain
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.quality import Profile, Tally, coarse_delay, follow_tuples, profile_of
-from recalljoin.quality.profile import MAX_COARSE
-from recalljoin.quality.profiling import Arrived, no_clocks
+from recalljoin.quality.profile import MAX_COARSE, Profile, coarse_delay
+from recalljoin.quality.profiling import Arrived, follow_tuples, no_clocks, profile_of
+from recalljoin.quality.tally import Tally
 from tests.unit.quality.profiles import a_run_of_profiles, bound_and_arrivals
 
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalljoin.engine.times import NEVER
-from recalljoin.quality import Profile, RecallMeter, Tally, Timeline, fulfilment
-from recalljoin.quality.recall import recall_against
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.recall import RecallMeter, Timeline, fulfilment, recall_against
+from recalljoin.quality.tally import Tally
 
 Counts = dict[int, int]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from recalljoin.quality import RunRecord, Timeline
 from recalljoin.quality.latency import Latency
-from recalljoin.quality.record import Reported, Schedule
+from recalljoin.quality.recall import Timeline
+from recalljoin.quality.record import Reported, RunRecord, Schedule
 
 if TYPE_CHECKING:
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.durations import TimeUnit
 
 RECORD = RunRecord(
     policy="slack",

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import arrivals_of
-from recalljoin.quality import PolicySettings, make_policy, run_adaptive, true_results
-from recalljoin.query import Query, Stream
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.quality.adaptive import run_adaptive, true_results
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.model import Query, Stream
 
 if TYPE_CHECKING:
-    from recalljoin.quality import RunRecord
+    from recalljoin.quality.record import RunRecord
 
 Arrival = Literal["tuple", "tick"]
 WINDOW = 1000

@@ -8,8 +8,8 @@ import pytest
 
 from recalljoin.datasets import make_syn_x3
 from recalljoin.errors import InvalidTarget
-from recalljoin.quality import PolicySettings
-from recalljoin.query import parse_query
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.text import parse_query
 from tests.unit.quality.profiles import bound_and_arrivals
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from recalljoin.engine.slack_bins import N_BINS, slack_bin
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import PolicySettings, Profile
 from recalljoin.quality.delays import ENOUGH_ARRIVALS
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
 from recalljoin.quality.slack import LEARNED, STRETCH, RequiredSlack
 from recalljoin.query.durations import MAX_TIME
 from tests.unit.quality.intervals import arrived, interval

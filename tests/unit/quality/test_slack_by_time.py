@@ -7,7 +7,7 @@ import pytest
 
 from recalljoin.engine.slack_bins import ENOUGH, slack_bin
 from recalljoin.engine.times import FOREVER
-from recalljoin.quality import Profile
+from recalljoin.quality.profile import Profile
 from recalljoin.quality.slack_by_time import BLOCK, SlackByTime
 from tests.unit.quality.intervals import interval
 

@@ -12,21 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.engine import arrivals_of
-from recalljoin.quality import (
-    PolicySettings,
-    RunRecord,
-    fulfilment,
-    make_policy,
-    run_adaptive,
-    true_results,
-)
-from recalljoin.query import parse_query
+from recalljoin.engine.arrivals import arrivals_of
+from recalljoin.quality.adaptive import run_adaptive, true_results
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.recall import fulfilment
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from recalljoin.quality.record import RunRecord
 
     Delays = Callable[[int, NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalljoin.quality import Tally
+from recalljoin.quality.tally import Tally
 
 pairs = st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 5)), max_size=30)
 

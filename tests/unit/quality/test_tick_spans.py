@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from recalljoin.quality import Profile
+from recalljoin.quality.profile import Profile
 from recalljoin.quality.tick_spans import ACCEPTED, FIRST, LONG, TickSpans
 
 

@@ -13,7 +13,7 @@ from recalljoin.quality.unseen_losses import UnseenLosses
 from tests.unit.quality.intervals import interval
 
 if TYPE_CHECKING:
-    from recalljoin.quality import Profile
+    from recalljoin.quality.profile import Profile
 
 
 def seen(

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
-from recalljoin.query import Quality, Query, Stream
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 
 INT = pa.int64()
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import Computed, Expression, Query, Stream, compute, evaluate
+from recalljoin.query.evaluate import compute, evaluate
+from recalljoin.query.model import Query, Stream
+
+if TYPE_CHECKING:
+    from recalljoin.query.expressions import Expression
+    from recalljoin.query.kernels import Computed
 
 NAN, INF = math.nan, math.inf
 TOP, BOTTOM = 2**63 - 1, -(2**63)

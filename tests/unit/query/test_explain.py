@@ -5,8 +5,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
+from recalljoin.query.explain import explain
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 from recalljoin.query.render import render
+from recalljoin.query.text import parse_query
 
 SCHEMA = pa.schema(
     {

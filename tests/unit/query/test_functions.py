@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from recalljoin.errors import FunctionError, InvalidQuery
-from recalljoin.query import Expression, Functions, Query, Stream, evaluate
+from recalljoin.query.evaluate import evaluate
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
+
+if TYPE_CHECKING:
+    from recalljoin.query.expressions import Expression
 
 SCHEMA = pa.schema(
     {

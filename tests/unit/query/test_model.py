@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import Functions, Quality, Query, Stream
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
 
 SCHEMA = pa.schema({"ts": pa.int64(), "id": pa.int64(), "amount": pa.float64()})
 TWO = (Stream("a", window="5 s"), Stream("b", window="5 s"))

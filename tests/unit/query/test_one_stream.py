@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import BoundQuery, Column, Functions, Query, Stream, explain
+from recalljoin.query.explain import explain
+from recalljoin.query.expressions import Column
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
 from recalljoin.query.one_stream import computed_text
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema(
     {

@@ -9,15 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recalljoin.query import (
-    Call,
-    Column,
-    EqualityClass,
-    Expression,
-    Functions,
-    evaluate,
-    parse_query,
-)
+from recalljoin.query.bound_query import EqualityClass
+from recalljoin.query.evaluate import evaluate
+from recalljoin.query.expressions import Call, Column, Expression
+from recalljoin.query.functions import Functions
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

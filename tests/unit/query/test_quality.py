@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from recalljoin.errors import InvalidTarget
-from recalljoin.query import BoundQuality, Quality, TimeUnit
-from recalljoin.query.quality import bind_quality
+from recalljoin.query.bound_query import BoundQuality
+from recalljoin.query.quality import Quality, bind_quality
+
+if TYPE_CHECKING:
+    from recalljoin.query.durations import TimeUnit
 
 SECOND = 10**9
 

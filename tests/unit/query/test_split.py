@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import BoundQuery, Query, Stream, explain
+from recalljoin.query.explain import explain
+from recalljoin.query.model import Query, Stream
+
+if TYPE_CHECKING:
+    from recalljoin.query.bound_query import BoundQuery
 
 INT = pa.int64()
 SCHEMA = pa.schema(

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.query import parse_query, with_columns, with_usual_arrival
+from recalljoin.query.stream_columns import with_columns, with_usual_arrival
+from recalljoin.query.text import parse_query
 
 QUERY = parse_query("SELECT * FROM a [1 SEC], b [1 SEC] WHERE a.x = b.x")
 WITHOUT = pa.schema({"ts": pa.int64(), "x": pa.int64()})

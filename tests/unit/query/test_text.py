@@ -4,7 +4,10 @@ import pyarrow as pa
 import pytest
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
-from recalljoin.query import Functions, Quality, Query, Stream, parse_query
+from recalljoin.query.functions import Functions
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.quality import Quality
+from recalljoin.query.text import parse_query
 
 SCHEMA = pa.schema({"ts": pa.int64(), "id": pa.int64(), "amount": pa.float64()})
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 import recalljoin as rj
 from recalljoin.errors import InvalidQuery
-from recalljoin.query import BoundQuery, Query, Stream, parse_query
+from recalljoin.query.model import Query, Stream
+from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
-    from recalljoin.query import TimeUnit
+    from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.durations import TimeUnit
 
 STAMPED = pa.schema({"ts": pa.timestamp("us"), "id": pa.int64()})
 COUNTED = pa.schema({"ts": pa.int64(), "id": pa.int64()})

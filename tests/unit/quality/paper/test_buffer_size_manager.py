@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.quality import PolicySettings, Profile, make_policy
 from recalljoin.quality.paper import BufferSizeManager, EqSel, NonEqSel
+from recalljoin.quality.policies import make_policy
+from recalljoin.quality.profile import Profile
+from recalljoin.quality.settings import PolicySettings
 from tests.unit.quality.profiles import SETTINGS, a_run_of_profiles
 
 

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from recalljoin.quality import Profile
 from recalljoin.quality.paper import productivity_of
+from recalljoin.quality.profile import Profile
 from tests.unit.quality.profiles import a_run_of_profiles
 
 EMPTY = Profile.empty(3, granularity=10)

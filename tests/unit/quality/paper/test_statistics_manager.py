@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from recalljoin.quality import Profile
 from recalljoin.quality.paper import StatisticsManager, StreamStatistics
+from recalljoin.quality.profile import Profile
 from recalljoin.quality.profiling import UNKNOWN, Arrived
 from tests.unit.quality.profiles import a_run_of_profiles
 

@@ -1,0 +1,48 @@
+"""Whether a checkpoint belongs to this join and this release."""
+
+from __future__ import annotations
+
+import json
+
+from recalljoin.errors import InvalidSetting, StateVersionError
+
+
+def check_layout(written: int | None, now: int) -> None:
+    """Refuse to read a state that another release has written in another layout.
+
+    Raises
+    ------
+    StateVersionError
+        When the state has a layout this release cannot read.
+    """
+    if written != now:
+        message = (
+            f"the checkpoint's state has layout {written}, this release reads layout {now}; go on "
+            "with the release that wrote it, or start with a new checkpoint"
+        )
+        raise StateVersionError(message)
+
+
+def check_identity(written: str, now: str) -> None:
+    """Refuse to go on with the state of another join.
+
+    Raises
+    ------
+    InvalidSetting
+        When the checkpoint was written for another join.
+    """
+    if written == now:
+        return
+    old, new = json.loads(written), json.loads(now)
+    changed = "\n  ".join(
+        f"`{name}`: was {old.get(name)}, is {new.get(name)}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    )
+    message = (
+        f"the checkpoint belongs to another join; changed:\n  {changed}\n"
+        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after and flush may "
+        "change; streams, windows, condition, columns and the number of cells may not. Put them "
+        "back as they were, or start with a new checkpoint and a new control log"
+    )
+    raise InvalidSetting(message)

@@ -1,0 +1,38 @@
+"""What the tasks that read a stream run: they pack its tuples for the cells.
+
+Spark runs them in Python workers of their own, one for each core. So this module loads neither the
+engine's kernels nor the policies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recalljoin.spark.hot_keys import version_at
+from recalljoin.spark.log_folder import LogFolder
+from recalljoin.spark.packing import Router
+from recalljoin.spark.workers import settle, whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from recalljoin.spark.cell import CellPlan
+
+
+def routing(
+    plan: CellPlan, s: int, *, watches: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Pack the tuples of stream ``s``; ``watches`` for keys that many tuples have."""
+    query, layout, named, max_ahead = plan.query, plan.layout, plan.named_hot, plan.max_ahead
+    log = None if plan.hot_log is None else LogFolder(plan.hot_log.folder)
+
+    def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        batch, task, _ = whereabouts()
+        found = version_at(() if log is None else log.read_hot(), batch).hot
+        router = Router(query, layout, s, named | found, watches, max_ahead)
+        yield from router.route(batches, task)
+
+    return route

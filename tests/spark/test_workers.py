@@ -1,0 +1,91 @@
+"""What Spark's Python processes load, and how soon they answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from recalljoin.quality.adaptation import PolicyPlan
+from recalljoin.quality.horizon import HorizonPlan
+from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.model import Query, Stream
+from recalljoin.spark.control import ControlPlan
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.routing import routing
+from recalljoin.spark.workers import _connection, settle
+from tests.spark.local_cells import LocalJoin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("key", pa.int64()), ("x", pa.float64())])
+QUERY = Query(
+    streams=[Stream("a", time="ts", window=10), Stream("b", time="ts", window=10)],
+    condition="a.key = b.key AND abs(a.x - b.x) < 1",
+)
+LARGE = ("pandas", "sqlglot", "numba", "pyarrow.parquet", "scipy", "pyspark.pandas")
+LOADED = f"""
+import sys
+from pyspark import cloudpickle
+made = cloudpickle.loads(sys.stdin.buffer.read())
+print([name for name in {LARGE!r} if name in sys.modules])
+"""
+
+
+def loaded_by(value: Any) -> list[str]:
+    """Large libraries that a new process has loaded when it has received a value."""
+    content: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED], input=content, capture_output=True, check=True
+    )
+    names: list[str] = json.loads(run.stdout.decode().replace("'", '"'))
+    return names
+
+
+def test_a_routing_task_loads_no_kernels_no_policies_and_no_parser(tmp_path: Path) -> None:
+    join = LocalJoin(QUERY.bind({"a": SCHEMA, "b": SCHEMA}), 2, tmp_path)
+    assert loaded_by(routing(join.plan, 0, watches=True)) == []
+    # The measure sees what there is to see: a cell needs its kernels.
+    assert "numba" in loaded_by(join.plan)
+
+
+def test_the_control_source_loads_no_pandas_and_no_parser(tmp_path: Path) -> None:
+    settings = PolicySettings.of(QUERY.bind({"a": SCHEMA, "b": SCHEMA}))
+    plan = ControlPlan(
+        log=ControlLog(str(tmp_path)),
+        keys=(0,),
+        identity="{}",
+        policy=PolicyPlan(settings, "slack"),
+        horizon=HorizonPlan(settings),
+    )
+    assert {"pandas", "sqlglot"} & set(loaded_by(plan)) == set()
+
+
+def _found(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import gc
+
+    settle()
+    connection = _connection()
+    asked = [each.__qualname__ for each in gc.callbacks if "acknowledge" in each.__qualname__]
+    yield pa.RecordBatch.from_pydict({"found": [connection is not None], "asked": [len(asked)]})
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no quick acknowledgement")
+def test_a_worker_finds_its_connection_and_acknowledges_at_once(spark: SparkSession) -> None:
+    for _ in range(2):  # also in a worker's later tasks, and only once in each worker
+        rows = spark.range(2, numPartitions=2).mapInArrow(_found, "found boolean, asked long")
+        assert {tuple(row) for row in rows.collect()} == {(True, 1)}
+
+
+def test_outside_a_worker_there_is_no_connection() -> None:
+    assert _connection() is None
