@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
@@ -96,7 +97,7 @@ class ControlSource(DataSource):
         """The rows are parcels for the cells."""
         return PARCELS_DDL
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002 - Spark's
+    def streamReader(self, schema: Any) -> ControlReader:  # noqa: ARG002 - Spark's
         """Make the reader, in a process of its own beside the driver."""
         return ControlReader(ControlPlan.from_text(self.options["plan"]))
 
@@ -109,10 +110,17 @@ class _Word(InputPartition):
     control: Control
 
 
-class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches on the driver and makes the rows for the cells."""
+class ControlReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
+    """Plans batches on the driver and makes the rows for the cells.
+
+    The rows are few and known when a batch is planned. Spark takes rows along with the plan from
+    readers of this base class alone; from any other reader it fetches them in a Python task of
+    their own, once a batch.
+    """
 
     def __init__(self, plan: ControlPlan) -> None:
+        # Spark asks the inner reader what it can do; it is the same.
+        super().__init__(self)  # type: ignore[arg-type]
         self._plan = plan
         self._adaptation = plan.policy.adaptation(plan.horizon)
         self._measured = MeasuredRecall()
@@ -261,8 +269,16 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return [_Word(self._plan.keys, control)]
 
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any] | None:
+        """The rows of a batch, which Spark takes along with its plan."""
+        parts = self.partitions(start, end)
+        return self.read(parts[0]) if parts else None
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Called by Spark when a batch is done; there is nothing to be cleaned up."""
+
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """The rows of a batch."""
+        """The rows of a batch, for a task that has lost those that came along with the plan."""
         assert isinstance(partition, _Word)
         head = partition.control.to_json()
         for cell, key in enumerate(partition.keys):
