@@ -25,6 +25,7 @@ from recalljoin.spark.delivery import deliver
 from recalljoin.spark.options import RunSettings
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.progress import progress_table
+from recalljoin.spark.sealed import Sealed
 from tests.spark.local_cells import Cells
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Live:
         if self._cells is not None:
             cells.stores, cells.n_batches = self._cells.stores, self._cells.n_batches
         self._cells = cells
-        self._source = ControlReader(plan.control(flush=False))
+        self._source = ControlReader(Sealed.of(plan.control(flush=False)))
         self._offset = self._offset or self._source.initialOffset()
 
     def run(self, until: int, *, batch: int) -> Live:

@@ -14,10 +14,12 @@ from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.model import Query, Stream
-from recalljoin.spark.control import ControlPlan, ControlReader
+from recalljoin.spark.batch_planner import ControlPlan
+from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.packing import Control
+from recalljoin.spark.sealed import Sealed
 from tests.spark.local_cells import LocalJoin
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def reader(folder: Path, **more: Any) -> ControlReader:
         "horizon": HorizonPlan(SETTINGS),
         **more,
     }
-    return ControlReader(ControlPlan(**settings))
+    return ControlReader(Sealed.of(ControlPlan(**settings)))
 
 
 def words(source: ControlReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
@@ -118,12 +120,12 @@ def test_without_data_it_waits_for_the_heartbeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("recalljoin.spark.control.time.time", lambda: now)
+    monkeypatch.setattr("recalljoin.spark.batch_planner.time.time", lambda: now)
     source = reader(tmp_path, heartbeat=500)
     join = LocalJoin(BOUND, 2, tmp_path)
     first = source.latestOffset(source.initialOffset(), NO_LIMIT)
     join.batch([], control=control_of(source, source.initialOffset(), first))
-    monkeypatch.setattr("recalljoin.spark.control._SHORTEST_LOOK", 0.0)
+    monkeypatch.setattr("recalljoin.spark.batch_planner._SHORTEST_LOOK", 0.0)
     now = 1000.4
     assert source.latestOffset(first, NO_LIMIT) == first
     now = 1000.5
@@ -133,7 +135,7 @@ def test_without_data_it_waits_for_the_heartbeat(
 def test_the_clock_in_offsets_never_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recalljoin.spark.control.time.time", lambda: 5.0)
+    monkeypatch.setattr("recalljoin.spark.batch_planner.time.time", lambda: 5.0)
     source = reader(tmp_path)
     start = {**source.initialOffset(), "clock": 9_000}
     assert source.latestOffset(start, NO_LIMIT)["clock"] == 9_000
@@ -213,7 +215,7 @@ def test_a_batch_that_reports_again_after_being_put_away_is_read_once(tmp_path: 
 def test_the_reader_puts_reports_together_on_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recalljoin.spark.control.COMPACT_AFTER", 12)
+    monkeypatch.setattr("recalljoin.spark.batch_planner.COMPACT_AFTER", 12)
     source = reader(tmp_path)
     join = LocalJoin(BOUND, 2, tmp_path)
     offset = source.initialOffset()
@@ -222,7 +224,9 @@ def test_the_reader_puts_reports_together_on_its_way(
         join.batch(tables, control=control_of(source, offset, after))
         offset = after
     assert len(list((tmp_path / "reports").iterdir())) < 13
-    assert [report.batch for report in source._plan.log.reports_after(-1)] == list(range(20))
+    assert [report.batch for report in ControlLog(str(tmp_path)).reports_after(-1)] == list(
+        range(20)
+    )
     assert (
         reader(tmp_path).latestOffset(offset, NO_LIMIT)["k"]
         == (source.latestOffset(offset, NO_LIMIT)["k"])

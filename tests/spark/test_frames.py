@@ -10,7 +10,7 @@ from pyspark.sql.conversion import PandasToArrowConversion
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from recalljoin.spark.processor import in_pandas
+from recalljoin.spark.group import in_pandas
 
 
 def through_spark(batch: pa.RecordBatch) -> pa.StructArray:

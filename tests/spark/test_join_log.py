@@ -12,7 +12,7 @@ import pytest
 
 import recalljoin as rj
 from recalljoin.errors import InvalidSetting
-from recalljoin.spark.control import CONTROL_LOG
+from recalljoin.spark.batch_planner import CONTROL_LOG
 from recalljoin.spark.control_log import ControlLog
 
 if TYPE_CHECKING:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
 
 from recalljoin.engine.times import NEVER
 from recalljoin.query.model import Query, Stream
 from recalljoin.spark.cells import Layout, make_grid
+from recalljoin.spark.control import PARCELS_DDL
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.packing import PARCELS, Control, Router, needed_schema
 
@@ -126,3 +129,11 @@ def test_only_columns_the_query_reads_travel() -> None:
     ).bind({"s1": wide, "s2": wide})
     assert needed_schema(query, 0).names == ["ts", "a", "x"]
     assert needed_schema(query, 1).names == ["ts", "a"]
+
+
+def test_spark_reads_parcels_as_they_are_written() -> None:
+    read = StructType.fromDDL(PARCELS_DDL)
+    assert isinstance(read, StructType)
+    assert [(f.name, f.dataType, f.nullable) for f in read] == [
+        (f.name, from_arrow_type(f.type), f.nullable) for f in PARCELS
+    ]

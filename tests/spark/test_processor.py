@@ -12,8 +12,9 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from recalljoin.engine.folding import Folded
 from recalljoin.query.model import Query, Stream
 from recalljoin.spark import cell as cell_module
+from recalljoin.spark.counts import CLOCKS, COUNTS, SUMS
 from recalljoin.spark.packing import Control, Router
-from recalljoin.spark.processor import CLOCKS, COUNTS, SUMS, CellProcessor
+from recalljoin.spark.processor import CellProcessor
 from tests.spark.local_cells import LocalJoin
 from tests.unfolding import unfolded
 

@@ -15,9 +15,13 @@ from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.model import Query, Stream
-from recalljoin.spark.control import ControlPlan
+from recalljoin.spark.batch_planner import BatchPlanner, ControlPlan
+from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.packing import Router
+from recalljoin.spark.processor import CellProcessor
 from recalljoin.spark.routing import routing
+from recalljoin.spark.sealed import Sealed
 from recalljoin.spark.workers import _connection, settle
 from tests.spark.local_cells import LocalJoin
 
@@ -32,6 +36,7 @@ QUERY = Query(
     streams=[Stream("a", time="ts", window=10), Stream("b", time="ts", window=10)],
     condition="a.key = b.key AND abs(a.x - b.x) < 1",
 )
+BOUND = QUERY.bind({"a": SCHEMA, "b": SCHEMA})
 LARGE = ("pandas", "sqlglot", "numba", "pyarrow.parquet", "scipy", "pyspark.pandas")
 LOADED = f"""
 import sys
@@ -52,14 +57,19 @@ def loaded_by(value: Any) -> list[str]:
 
 
 def test_a_routing_task_loads_no_kernels_no_policies_and_no_parser(tmp_path: Path) -> None:
-    join = LocalJoin(QUERY.bind({"a": SCHEMA, "b": SCHEMA}), 2, tmp_path)
-    assert loaded_by(routing(join.plan, 0, watches=True)) == []
+    join = LocalJoin(BOUND, 2, tmp_path)
+    router = Router(join.plan.query, join.plan.layout, 0)
+    assert loaded_by([routing(join.plan, 0, watches=True), router]) == []
     # The measure sees what there is to see: a cell needs its kernels.
     assert "numba" in loaded_by(join.plan)
 
 
-def test_the_control_source_loads_no_pandas_and_no_parser(tmp_path: Path) -> None:
-    settings = PolicySettings.of(QUERY.bind({"a": SCHEMA, "b": SCHEMA}))
+def test_a_process_that_only_asks_for_the_state_loads_nothing_large(tmp_path: Path) -> None:
+    assert loaded_by(CellProcessor(LocalJoin(BOUND, 2, tmp_path).plan)) == []
+
+
+def test_planning_batches_loads_no_pandas_and_no_parser(tmp_path: Path) -> None:
+    settings = PolicySettings.of(BOUND)
     plan = ControlPlan(
         log=ControlLog(str(tmp_path)),
         keys=(0,),
@@ -67,7 +77,15 @@ def test_the_control_source_loads_no_pandas_and_no_parser(tmp_path: Path) -> Non
         policy=PolicyPlan(settings, "slack"),
         horizon=HorizonPlan(settings),
     )
-    assert {"pandas", "sqlglot"} & set(loaded_by(plan)) == set()
+    assert {"pandas", "sqlglot"} & set(loaded_by(BatchPlanner(plan))) == set()
+    # The processes that have a control source, but plan no batches, have less to load.
+    assert loaded_by(ControlReader(Sealed.of(plan))) == []
+
+
+def test_a_sealed_value_is_opened_once() -> None:
+    sealed = Sealed.of([1, 2])
+    assert sealed.open() == [1, 2]
+    assert sealed.open() is Sealed(sealed.content).open()
 
 
 def _found(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

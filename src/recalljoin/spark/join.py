@@ -17,10 +17,11 @@ from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanosec
 from recalljoin.query.expressions import columns
 from recalljoin.query.spelling import listed
 from recalljoin.spark.columns import quoted, selected
-from recalljoin.spark.control import FORMAT, ControlSource
-from recalljoin.spark.packing import PARCELS_DDL, needed_schema
+from recalljoin.spark.control import PARCELS_DDL, control_rows
+from recalljoin.spark.counts import COUNTS, totals
+from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.planning import plan_join
-from recalljoin.spark.processor import COUNTS, CellProcessor, totals
+from recalljoin.spark.processor import CellProcessor
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
     BLOCKS_DDL,
@@ -110,9 +111,7 @@ def _streaming(
     )
     needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
-    spark.dataSource.register(ControlSource)
-    control = plan.control(flush=settings.flush).to_text()
-    parcels = spark.readStream.format(FORMAT).option("plan", control).load()
+    parcels = control_rows(spark, plan.control(flush=settings.flush))
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(plan.frames[stream.name], needed[s].names)
         route = routing(plan.cells, s, watches=plan.finds_hot_keys)

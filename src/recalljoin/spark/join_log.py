@@ -15,8 +15,8 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER, describe
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.spelling import way_out
+from recalljoin.spark.batch_planner import CONTROL_LOG
 from recalljoin.spark.columns import quoted
-from recalljoin.spark.control import CONTROL_LOG
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE
 from recalljoin.spark.progress import forecast_table, progress_table

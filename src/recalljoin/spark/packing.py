@@ -42,8 +42,6 @@ PARCELS = pa.schema(
         pa.field("body", pa.binary()),
     ]
 )
-PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary"
-"""Schema of parcels as Spark reads it."""
 
 ROWS_AT_ONCE = 1 << 18
 """Most tuples packed at once: this bounds the memory of a task and the size of a body."""

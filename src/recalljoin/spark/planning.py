@@ -20,10 +20,10 @@ from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
 from recalljoin.query.sizes import n_bytes
 from recalljoin.spark.ahead import AheadRule
+from recalljoin.spark.batch_planner import ControlPlan
 from recalljoin.spark.cell import ByTick, ByTuple, CellPlan
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
 from recalljoin.spark.columns import bind_frames
-from recalljoin.spark.control import ControlPlan
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
 from recalljoin.spark.hot_keys import can_split

@@ -6,11 +6,13 @@ engine's kernels nor the policies.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.packing import Router
+from recalljoin.spark.sealed import Sealed
 from recalljoin.spark.workers import settle, whereabouts
 
 if TYPE_CHECKING:
@@ -25,14 +27,16 @@ def routing(
     plan: CellPlan, s: int, *, watches: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Pack the tuples of stream ``s``; ``watches`` for keys that many tuples have."""
-    query, layout, named, max_ahead = plan.query, plan.layout, plan.named_hot, plan.max_ahead
+    router = Router(plan.query, plan.layout, s, plan.named_hot, watches, plan.max_ahead)
+    sealed = Sealed.of(router)
     log = None if plan.hot_log is None else LogFolder(plan.hot_log.folder)
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        router = sealed.open()
         settle()
         batch, task, _ = whereabouts()
-        found = version_at(() if log is None else log.read_hot(), batch).hot
-        router = Router(query, layout, s, named | found, watches, max_ahead)
+        if log is not None:
+            router = replace(router, hot=router.hot | version_at(log.read_hot(), batch).hot)
         yield from router.route(batches, task)
 
     return route

@@ -1,0 +1,218 @@
+"""Plans batches beside the driver: chooses the K of every batch, and what else goes with it.
+
+When a batch is to be planned, the one before has finished. The planner reads what the cells have
+left in the control log, and lets the policy choose K and the horizon.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
+from recalljoin.spark.identity import check_identity, check_layout
+from recalljoin.spark.packing import Control
+from recalljoin.spark.report import MeasuredRecall
+
+if TYPE_CHECKING:
+    from recalljoin.quality.adaptation import PolicyPlan
+    from recalljoin.quality.horizon import HorizonPlan
+    from recalljoin.spark.cells import Grid
+    from recalljoin.spark.control_log import ControlLog
+    from recalljoin.spark.notices import Notices
+
+_LOG = logging.getLogger(__name__)
+
+CONTROL_LOG = "control_log"
+"""Entry of an offset with the place of the control log, so that a query's progress tells it."""
+LAYOUT = 5
+"""How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
+name would look like an empty state."""
+COMPACT_AFTER = 256
+"""When there are reports of this many batches, they are put together."""
+_NOT_COMPACTED = 8
+_SHORTEST_LOOK = 0.1
+"""Seconds between two looks at the control log while there is no data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlan:
+    """What the control source needs to know."""
+
+    log: ControlLog
+    keys: tuple[int, ...]
+    """Group keys of the cells."""
+    identity: str
+    policy: PolicyPlan
+    horizon: HorizonPlan | None
+    """Chooses how long tuples are remembered; None where the cell chooses."""
+    heartbeat: int | None = None
+    """Milliseconds between batches without data; None for no such batch after the first."""
+    flush: bool = False
+    """Whether the end of a bounded run releases everything."""
+    notices: Notices | None = None
+    """Warns of strange input in the driver's log; new, so that nothing has been said yet."""
+    grid: Grid | None = None
+    """The cells, if keys found to be hot are to be spread over them."""
+
+
+class BatchPlanner:
+    """Plans the batches of one query.
+
+    Parameters
+    ----------
+    plan
+        What it needs to know.
+    """
+
+    def __init__(self, plan: ControlPlan) -> None:
+        self._plan = plan
+        self._adaptation = plan.policy.adaptation(plan.horizon)
+        self._measured = MeasuredRecall()
+        self._last_batch = -1
+        self._last_had_data = True
+        self._first_call = True
+        self._bounded = False
+        self._looked_at = float("-inf")
+        self._n_loose = 0
+        self._tracker = None if plan.grid is None else HotTracker(plan.grid)
+        self._told: list[Any] | None = None
+
+    def first_offset(self) -> dict[str, Any]:
+        """The offset before the first batch."""
+        return {
+            "n": 0,
+            "k": 0,
+            "phase": None,
+            "clock": 0,
+            "flush": False,
+            "recall": None,
+            "retention": None,
+            "limited": False,
+            "hot": [],
+            "layout": LAYOUT,
+            "identity": self._plan.identity,
+            CONTROL_LOG: self._plan.log.address,
+        }
+
+    def come_to_an_end(self) -> None:
+        """Plan a bounded run."""
+        self._bounded = True
+
+    def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Offset at the end of the next batch, with its K; ``start`` if there is no next batch."""
+        self._check(start)
+        is_up_to_date = self._catch_up()
+        now = max(int(time.time() * 1000), start["clock"])
+        # The first batch of a run may hold data, even if the last batch of the run before did not.
+        if not (self._first_call or self._last_had_data or self._is_due(start, now)):
+            return start
+        self._first_call = False
+        # In a bounded run, two batches without data in a row are the end.
+        flush = self._plan.flush and self._bounded and not self._last_had_data
+        versions = tuple(Version.from_json(each) for each in start["hot"])
+        if self._tracker is not None and is_up_to_date:
+            versions = next_versions(versions, self._tracker, self._last_batch + 1)
+        hot = [each.to_json() for each in versions]
+        # This is written before Spark runs the batch, as the batch's tasks read it.
+        self._tell_tasks(hot)
+        self._say_if_limited(start.get("limited", False))
+        return {
+            "n": start["n"] + 1,
+            "k": self._slack(start),
+            "phase": self._adaptation.phase,
+            "clock": now,
+            "flush": flush,
+            "recall": self._measured.recall,
+            "retention": self._adaptation.retention,
+            "limited": self._adaptation.is_limited,
+            "hot": hot,
+            "layout": LAYOUT,
+            "identity": self._plan.identity,
+            CONTROL_LOG: self._plan.log.address,
+        }
+
+    def _check(self, offset: dict[str, Any]) -> None:
+        """Refuse a checkpoint of another release, or of another join."""
+        check_layout(offset.get("layout"), LAYOUT)
+        check_identity(offset["identity"], self._plan.identity)
+
+    def _slack(self, start: dict[str, Any]) -> int:
+        """K of the next batch; without any report, no less than K of the batch before."""
+        if self._last_batch < 0:
+            # The query is new, or its control log was lost.
+            return max(int(start["k"]), self._adaptation.k)
+        return self._adaptation.k
+
+    def _say_if_limited(self, before: bool) -> None:
+        is_limited = self._adaptation.is_limited
+        if is_limited and not before:
+            _LOG.warning(
+                "`horizon_memory` makes the join remember tuples for less time than their delays "
+                "ask for: losses with later tuples are estimated, and recall_at_least is low. A "
+                "larger `horizon_memory` makes them known"
+            )
+        elif before and not is_limited:
+            _LOG.warning("`horizon_memory` no longer shortens how long the join remembers tuples")
+
+    def _tell_tasks(self, hot: list[Any]) -> None:
+        if hot != self._told:
+            versions = [Version.from_json(each) for each in hot]
+            self._plan.log.write_hot(versions)
+            self._plan.log.forget_moves(min((each.since for each in versions), default=0))
+            self._told = hot
+
+    def _is_due(self, start: dict[str, Any], now: int) -> bool:
+        if self._bounded:
+            return self._plan.flush and not start["flush"]
+        heartbeat = self._plan.heartbeat
+        return heartbeat is not None and now - start["clock"] >= heartbeat
+
+    def _catch_up(self) -> bool:
+        """Take in every reported batch not seen before, in order; says whether there was any.
+
+        If there was, the last of these batches is the one before the batch to be planned.
+        """
+        now = time.monotonic()
+        if not self._last_had_data and now - self._looked_at < _SHORTEST_LOOK:
+            # While no data come, Spark asks a hundred times a second.
+            return False
+        self._looked_at = now
+        before = self._last_batch
+        for report in self._plan.log.reports_after(self._last_batch):
+            report.show_to(self._adaptation)
+            self._measured.observe(report)
+            if self._plan.notices is not None:
+                self._plan.notices.observe(report)
+            if self._tracker is not None:
+                self._tracker.observe(report.n_arrived, report.heavy)
+            self._last_batch = report.batch
+            self._last_had_data = report.has_data
+            self._n_loose += 1
+        if self._n_loose >= COMPACT_AFTER:
+            # The last batches are left out: they may be run again, and would report again.
+            self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
+            self._n_loose = _NOT_COMPACTED
+        return self._last_batch > before
+
+    def rows(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """What is said to the cells in the batch that ends with ``end``: a row for each cell."""
+        self._check(end)
+        if end["n"] == start["n"]:
+            return []
+        # The offset holds the hot keys as well, in case the control log was lost.
+        self._tell_tasks(end["hot"])
+        # Offsets of an old checkpoint lack some entries.
+        control = Control(
+            k=end["k"],
+            clock=end["clock"],
+            flush=end["flush"],
+            recall=end.get("recall"),
+            retention=end.get("retention"),
+            limited=end.get("limited", False),
+            phase=end.get("phase"),
+        )
+        head = control.to_json()
+        return [(key, cell, head, None) for cell, key in enumerate(self._plan.keys)]

@@ -1,0 +1,50 @@
+"""The counts of a batch that the query's own progress shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from recalljoin.spark.report import Report
+
+COUNTS = "__counts"
+"""Name of the column with the counts."""
+COUNTS_TYPE = pa.list_(pa.int64())
+CLOCKS = ("k", "watermark", "recall")
+"""Counts that are the same in all cells. Recall is the last period's when the batch was planned."""
+SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
+"""Counts that are added up over the cells."""
+_ONE = 10**12
+"""The number that stands for a recall of 1, as counts are whole numbers."""
+
+
+def counts_of(report: Report) -> list[int | None]:
+    """The counts of a cell: first those of :data:`CLOCKS`, then those of :data:`SUMS`."""
+    # Every cell knows of all arrivals; only the first cell counts them, so that sums are right.
+    is_first = report.cell == 0
+    return [
+        report.k,
+        report.watermark,
+        None if report.recall_before is None else round(report.recall_before * _ONE),
+        sum(report.n_arrived) if is_first else 0,
+        report.n_refused if is_first else 0,
+        report.profile.n_late,
+        report.n_buffered,
+        report.n_delivered,
+        report.profile.n_produced,
+        report.profile.n_lost,
+    ]
+
+
+def totals(counts: Column) -> list[Column]:
+    """The counts over all cells, as columns to be observed."""
+    at = {name: sf.get(counts, sf.lit(i)) for i, name in enumerate((*CLOCKS, *SUMS))}
+    columns = {name: sf.max(at[name]) for name in CLOCKS}
+    columns["recall"] /= sf.lit(float(_ONE))
+    columns |= {name: sf.coalesce(sf.sum(at[name]), sf.lit(0)) for name in SUMS}
+    return [column.alias(name) for name, column in columns.items()]

@@ -1,0 +1,156 @@
+"""One batch of a group: its cells side by side, each with its share of the group's state.
+
+Results leave as Arrow arrays inside pandas frames: transformWithState takes pandas frames and makes
+Arrow of them, value by value where types are nested; but a frame whose columns are Arrow arrays
+already goes through at no cost. Every cell adds one more row, in which everything is null but the
+counts that the query's own progress shows; rows with results have no counts. The counts are
+observed before results are unfolded, where there are far fewer rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+
+from recalljoin.engine.folding import Folded
+from recalljoin.engine.step import side_by_side
+from recalljoin.spark.cell import run_batch
+from recalljoin.spark.counts import COUNTS, COUNTS_TYPE, counts_of
+from recalljoin.spark.workers import whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pyspark.sql.streaming.stateful_processor import MapState
+
+    from recalljoin.spark.cell import CellPlan
+    from recalljoin.spark.report import Report
+
+_PLACE_BITS = 40
+"""Bits of a key in the state that number the places of one cell."""
+
+
+@dataclass
+class _GroupState:
+    """A group's state behind a lock: cells are threads, Spark's state takes one call at a time."""
+
+    values: MapState
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class _CellStore:
+    """A cell's share of its group's state.
+
+    One map holds everything: Spark prepares each state variable anew in every batch, which takes
+    longer than a small join does. The first place of a cell is for its meta data.
+    """
+
+    state: _GroupState
+    cell: int
+
+    def read_meta(self) -> str | None:
+        content = self._read(0)
+        return None if content is None else content.decode()
+
+    def write_meta(self, content: str) -> None:
+        self._write(0, content.encode())
+
+    def read_chunk(self, number: int) -> bytes:
+        content = self._read(1 + number)
+        assert content is not None, f"chunk {number} of cell {self.cell} is in no state"
+        return content
+
+    def write_chunk(self, number: int, content: bytes) -> None:
+        self._write(1 + number, content)
+
+    def drop_chunk(self, number: int) -> None:
+        with self.state.lock:
+            self.state.values.removeKey(self._key(1 + number))
+
+    def _key(self, place: int) -> tuple[int]:
+        return (self.cell << _PLACE_BITS | place,)
+
+    def _read(self, place: int) -> bytes | None:
+        with self.state.lock:
+            row = self.state.values.getValue(self._key(place))
+        return None if row is None else bytes(row[0])
+
+    def _write(self, place: int, content: bytes) -> None:
+        with self.state.lock:
+            self.state.values.updateValue(self._key(place), (content,))
+
+
+def run_group(
+    plan: CellPlan, values: MapState, frames: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Let the cells of a group take in one batch; yields results, and at last the counts."""
+    parcels: dict[int, list[tuple[str, bytes | None]]] = {}
+    for frame in frames:
+        for cell, head, body in zip(frame["cell"], frame["head"], frame["body"], strict=True):
+            content = None if body is None else bytes(body)
+            parcels.setdefault(int(cell), []).append((str(head), content))
+    batch, _, query_id = whereabouts()
+    if plan.log is not None:
+        plan.log.own(query_id)
+    state = _GroupState(values)
+    works = [
+        run_batch(plan, cell, mine, _CellStore(state, cell), batch=batch)
+        for cell, mine in sorted(parcels.items())
+    ]
+    reports = yield from _frames(side_by_side(works))
+    if reports:
+        yield in_pandas(_counts(plan, reports))
+
+
+def _counts(plan: CellPlan, reports: list[Report]) -> pa.RecordBatch:
+    schema = Folded(plan.query).schema
+    nothing = pa.RecordBatch.from_arrays(
+        [pa.nulls(len(reports), field.type) for field in schema], schema=schema
+    )
+    return nothing.append_column(COUNTS, pa.array(map(counts_of, reports), COUNTS_TYPE))
+
+
+def _frames(
+    results: Generator[pa.RecordBatch, None, list[Report]],
+) -> Generator[pd.DataFrame, None, list[Report]]:
+    while True:
+        try:
+            piece = next(results)
+        except StopIteration as end:
+            reports: list[Report] = end.value
+            return reports
+        yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))
+
+
+def in_pandas(batch: pa.RecordBatch) -> pd.DataFrame:
+    """A batch as a pandas frame over the same memory; fit for Spark's use only."""
+    columns = {
+        name: pd.Series(pd.arrays.ArrowExtensionArray(column), copy=False)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return _Frame(columns, copy=False)
+
+
+class _Column(pd.Series):  # type: ignore[misc]
+    @property
+    def _constructor(self) -> type[_Column]:
+        return _Column
+
+    def apply(self, *_: Any, **__: Any) -> _Column:
+        # Spark would convert nested values for Arrow here, but the values are Arrow's already.
+        return self
+
+
+class _Frame(pd.DataFrame):  # type: ignore[misc]
+    @property
+    def _constructor(self) -> type[_Frame]:
+        return _Frame
+
+    @property
+    def _constructor_sliced(self) -> type[_Column]:
+        return _Column
