@@ -1,0 +1,114 @@
+"""What a user feels: the fixed cost of a batch, the start, whole runs, a second core, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Report
+from benchmarks.spark_systems import EMPTY, FLOOR, JOINS, OTHERS, OURS, Input, Measured, in_process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = 1_000
+"""Tuples of a stream in a batch, where only the batch counts."""
+PARTS = ("latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets")
+
+
+def a_batch(folder: Path, n_batches: int) -> Report:
+    """Batches with hardly any tuples in them, beside queries that join nothing."""
+    report = Report(
+        "On Spark: a batch of 2,000 tuples",
+        ("system", "ms a batch", *PARTS, "to the floor", "to Spark's better store"),
+        note=f"Milliseconds, medians over the later half of {n_batches} batches. The floor is "
+        "`groupBy().count()` with one RocksDB partition. Targets: at most 1.3 times the floor and "
+        "at most 0.65 times Spark's own join.",
+    )
+    made = Input(SMALL * n_batches, n_batches)
+    runs = {system: in_process(system, made, folder) for system in (*EMPTY, *JOINS)}
+    same_results(runs)
+    floor = runs[FLOOR].median_batch
+    best = min(runs[system].median_batch for system in OTHERS)
+    for system, one in runs.items():
+        report.add(
+            system, f"{one.median_batch * 1000:.0f}", *(f"{one.parts[p]:.0f}" for p in PARTS),
+            f"{one.median_batch / floor:.2f}", f"{one.median_batch / best:.2f}",
+        )  # fmt: skip
+    return report
+
+
+def start(folder: Path, n_in_window: int) -> Report:
+    """From the start of a query to its first committed batch; and again from its checkpoint."""
+    report = Report(
+        "On Spark: the start",
+        ("system", "first start (s)", "restart (s)", "state on disk (MB)"),
+        note="Seconds from `start()` until the first batch is committed, in a new process whose "
+        "session is up. The restart goes on from the checkpoint, with all tuples in the windows. "
+        "Target: no longer than Spark's own join.",
+    )
+    # A window that holds all tuples, and two batches more after the restart.
+    made = Input(n_in_window, 6, window=60_000)
+    for system in JOINS:
+        work = folder / f"work-{system}"
+        first = in_process(system, made, folder, work=work, files=5)
+        again = in_process(system, made, folder, work=work)
+        megabytes = f"{again.checkpoint_bytes / 1e6:.0f}"
+        report.add(system, f"{first.start:.1f}", f"{again.start:.1f}", megabytes)
+    return report
+
+
+def whole_runs(folder: Path, n: int) -> Report:
+    """Whole runs in many and in few batches, start apart."""
+    report = Report(
+        "On Spark: whole runs",
+        ("streams", "batches", "system", "s", "ours to it", "target"),
+        note=f"{n:,} tuples a stream, about one match a tuple and stream, all batches but the "
+        "first. The target is for Spark's better store.",
+    )
+    targets = {(2, 40): 1.8, (2, 10): 3.0, (3, 40): 3.5, (3, 10): 5.0}
+    for (n_streams, n_batches), target in targets.items():
+        made = Input(n, n_batches, n_streams=n_streams)
+        runs = {system: in_process(system, made, folder) for system in JOINS}
+        same_results(runs)
+        for system, one in runs.items():
+            report.add(
+                n_streams, n_batches, system, f"{one.seconds:.1f}",
+                f"{one.seconds / runs[OURS].seconds:.2f}", "" if system == OURS else f"{target}",
+            )  # fmt: skip
+    return report
+
+
+def two_cores(folder: Path, n: int) -> Report:
+    """Ours on one core and on two."""
+    report = Report(
+        "On Spark: a second core",
+        ("cores", "tuples", "s", "times one core"),
+        note="Ours, 10 batches, all but the first. Target: 1.6 times.",
+    )
+    made = Input(n, 10)
+    runs = [in_process(OURS, made, folder, cores=cores) for cores in (1, 2)]
+    for cores, one in enumerate(runs, 1):
+        report.add(
+            cores, f"{one.n_tuples:,}", f"{one.seconds:.1f}", f"{runs[0].seconds / one.seconds:.2f}"
+        )
+    return report
+
+
+def memory(folder: Path) -> Report:
+    """What a join of two small streams holds in its Python processes."""
+    report = Report(
+        "On Spark: memory of Python processes",
+        ("system", "MB"),
+        note="At the end of a join of two small streams; the driver's Python apart, shared pages "
+        "in parts. Before workers loaded only what they need: 1,700 MB. Target: half of that.",
+    )
+    for system in (*EMPTY[1:2], OURS):
+        one = in_process(system, Input(SMALL * 8, 8), folder)
+        report.add(system, f"{one.python_bytes / 1e6:.0f}")
+    return report
+
+
+def same_results(runs: dict[str, Measured]) -> None:
+    """See that all joins have found the same number of results."""
+    found = {system: one.n_results for system, one in runs.items() if system in JOINS}
+    assert len(set(found.values())) == 1, found
