@@ -4,6 +4,8 @@ import importlib
 import typing
 
 from recalljoin.errors import (
+    BufferFull,
+    ControlLogError,
     DatasetError,
     FunctionError,
     InvalidQuery,
@@ -24,6 +26,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Advice",
+    "BufferFull",
+    "ControlLogError",
     "DatasetError",
     "FunctionError",
     "Functions",

@@ -30,6 +30,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 NULL_TIME = "null time"
 TIME_OUT_OF_RANGE = "time out of range"
+NULL_ARRIVAL = "null arrival"
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,6 @@ def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_uni
     if column.null_count:
         message = f"`arrival` of `{stream.name}` must not be null; column {stream.arrival!r} is"
         raise InvalidSetting(message)
-    own = column.type.unit if pt.is_timestamp(column.type) else time_unit
-    numbers = column.cast(pa.int64()).to_numpy()
-    return np.asarray(numbers * (_PER_SECOND[arrival_unit] // _PER_SECOND[own]), dtype=np.int64)
+    numbers, _ = times_of(column, arrival_unit, time_unit)
+    # Differences of arrivals must not overflow either.
+    return np.clip(numbers, -MAX_TIME, MAX_TIME)

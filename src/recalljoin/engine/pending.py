@@ -24,6 +24,11 @@ class Pending(NamedTuple):
     codes: Int64s
     values: Float64s
 
+    @property
+    def bytes_each(self) -> int:
+        """Memory of one tuple, without the columns that travel with it."""
+        return 8 * (4 + len(self.codes) + len(self.values)) + 2
+
     def extended(self, other: Pending) -> Pending:
         """These tuples, followed by the tuples of ``other``."""
         pairs: list[Any] = list(zip(self, other, strict=True))

@@ -23,13 +23,12 @@ from recalljoin.engine.output import Output, ResultForm, put_out
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.pending import Pending
 from recalljoin.engine.progress import Advance, Clocks, Progress, marks_of
-from recalljoin.engine.queues import held_ids, renumber
+from recalljoin.engine.queues import held_by_queue, held_ids, renumber
 from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
-from recalljoin.engine.settings import EngineSettings, check_duration
+from recalljoin.engine.settings import EngineSettings, check_duration, slack_of
 from recalljoin.engine.step import Step
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -107,12 +106,21 @@ class Pipeline:
     @property
     def kept_bytes(self) -> int:
         """Size of the tuples in windows and horizon, with the columns that travel with each."""
-        windows = self.operator.windows
-        table = windows.rings.table
+        table = self.operator.windows.rings.table
+        return self._size_of(table[:, END] - table[:, FIRST], self.operator.windows.bytes_each)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Size of the tuples that wait in buffers, with the columns that travel with each."""
+        # In tuple mode every stream has two buffers.
+        held = held_by_queue(self.disorder.queues).reshape(-1, self.m).sum(axis=0)
+        return self._size_of(held, self.pending.bytes_each)
+
+    def _size_of(self, n_tuples: Int64s, bytes_each: int) -> int:
         total = 0.0
-        for n, payload in zip(table[:, END] - table[:, FIRST], self.payloads, strict=True):
+        for n, payload in zip(n_tuples, self.payloads, strict=True):
             row = payload.n_bytes / payload.n_rows if payload.n_rows else 0
-            total += int(n) * (windows.bytes_each + row)
+            total += int(n) * (bytes_each + row)
         return int(total)
 
     @property
@@ -161,7 +169,7 @@ class Pipeline:
         """
         self._expect("tuple")
         first_id = len(self.pending.ts)
-        slack = _slack_of(k, len(arrivals))
+        slack = slack_of(k, len(arrivals))
         new = self._prepared(arrivals)
         released, annotations = self.tuples.push(arrivals.stream, arrivals.ts, first_id, k=slack)
         new = new._replace(delay=annotations.delay, base=annotations.base)
@@ -181,6 +189,7 @@ class Pipeline:
         k: int | Int64s,
         marks: Int64s | None = None,
         idle: NDArray[np.bool_] | None = None,
+        release: int = NEVER,
     ) -> Generator[pa.RecordBatch, None, Step]:
         """Let whole ticks arrive (tick arrival).
 
@@ -198,6 +207,8 @@ class Pipeline:
             ``[tick, stream]`` largest timestamps, over the tuples of all instances.
         idle
             ``[tick, stream]`` streams that do not hold other streams back.
+        release
+            Time up to which all tuples are released, whichever stream is behind.
         """
         self._expect("tick")
         # Within a tick tuples count by stream, then arrival.
@@ -208,7 +219,7 @@ class Pipeline:
         )
         if marks is None:
             marks = marks_of(tick, arrivals.stream, arrivals.ts, n_ticks=n_ticks, m=self.m)
-        advance = self.progress.advance(marks, _slack_of(k, n_ticks), idle=idle)
+        advance = self.progress.advance(marks, slack_of(k, n_ticks), idle=idle, release=release)
         step = yield from self._push_advance(arrivals, tick, advance)
         return step
 
@@ -382,11 +393,3 @@ class Pipeline:
 def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
     none = np.empty(0, dtype=np.int64)
     return np.empty(0, dtype=np.int8), none, none
-
-
-def _slack_of(k: int | Int64s, n: int) -> Int64s:
-    slack = np.broadcast_to(np.asarray(k, dtype=np.int64), (n,))
-    if n and not (int(slack.min()) >= 0 and int(slack.max()) <= MAX_TIME):
-        message = f"`k` must be between 0 and 2**61, got {k!r}"
-        raise InvalidSetting(message)
-    return np.ascontiguousarray(slack)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from recalljoin.errors import InvalidQuery, InvalidTarget
 from recalljoin.query.bound_query import BoundQuality
 from recalljoin.query.durations import (
+    MAX_TIME,
     NANOSECONDS_PER,
     DurationLike,
     TimeUnit,
     describe,
     in_unit,
     nanoseconds,
+    too_long,
 )
 
 if TYPE_CHECKING:
@@ -132,6 +134,10 @@ def bind_quality(
                 f"`{name}` must be at least 1 {unit}, the unit of the time columns, got "
                 f"{describe(length)}; write a longer one"
             )
+    for name in (field.name for field in fields(quality) if field.name != "recall"):
+        value = getattr(quality, name)
+        if value is not None and in_unit(nanoseconds(value, name=name), unit) > MAX_TIME:
+            faults.append(too_long(name, value, unit))
     basic = nanoseconds(quality.basic_window or _DEFAULT_BASIC_WINDOW, name="basic_window")
     if smallest is not None and basic > smallest:
         if quality.basic_window is not None:

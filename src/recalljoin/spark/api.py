@@ -13,6 +13,7 @@ from recalljoin.query import DurationLike, Functions, Quality, Query, Stream, Ti
 from recalljoin.query.spelling import way_out
 from recalljoin.spark.join import joined
 from recalljoin.spark.options import METRICS, TICK, Arrival, HotKeys, RunSettings
+from recalljoin.spark.waiting import BUFFER_MEMORY, MAX_BUFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyChoice
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
+    from recalljoin.spark.waiting import WhenFull
 
 
 def join(
@@ -47,6 +49,9 @@ def join(
     max_ahead: DurationLike | None = AUTO,
     retention: DurationLike | None = None,
     horizon_memory: SizeLike = DEFAULT_LIMIT,
+    max_buffered: int | None = MAX_BUFFERED,
+    buffer_memory: SizeLike | None = BUFFER_MEMORY,
+    when_full: WhenFull = "release",
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
@@ -84,6 +89,7 @@ def join(
         The wait is a multiple of ``granularity``; None for any wait.
     min_wait, max_wait
         Shortest and longest time to wait for late tuples, whatever the recall; None for no limit.
+        A stream that has no tuple for longer than ``max_wait`` no longer holds the others back.
     initial_wait
         The wait to begin with, until enough is known of the streams. By default a sixth of the
         period.
@@ -122,6 +128,12 @@ def join(
         How much memory the tuples remembered behind their windows may take, over all cells: text
         such as ``"256 MB"``, or bytes. Where that is too little for the delays,
         ``horizon_limited`` in the progress says so, and recall is known less exactly.
+    max_buffered, buffer_memory
+        How many tuples may wait for a stream that is behind, and how many bytes they may take,
+        over all cells; None for any number.
+    when_full
+        What happens when more than that waits. ``"release"``: the oldest tuples are released early;
+        results lost thereby are counted, and the log says so. ``"stop"``: the query stops.
     cells
         Operator instances that share the work; by default as many as there are cores.
     groups
@@ -205,6 +217,9 @@ def join(
         max_ahead=max_ahead,
         retention=retention,
         horizon_memory=horizon_memory,
+        max_buffered=max_buffered,
+        buffer_memory=buffer_memory,
+        when_full=when_full,
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,
@@ -233,6 +248,9 @@ def sql(
     max_ahead: DurationLike | None = AUTO,
     retention: DurationLike | None = None,
     horizon_memory: SizeLike = DEFAULT_LIMIT,
+    max_buffered: int | None = MAX_BUFFERED,
+    buffer_memory: SizeLike | None = BUFFER_MEMORY,
+    when_full: WhenFull = "release",
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
@@ -261,8 +279,8 @@ def sql(
     idle_after, flush, max_ahead
         Streams that fall silent or end, and times that cannot be right: as in
         :func:`recalljoin.join`.
-    retention, horizon_memory
-        How long tuples are remembered: as in :func:`recalljoin.join`.
+    retention, horizon_memory, max_buffered, buffer_memory, when_full
+        How long tuples are remembered, and how many may wait: as in :func:`recalljoin.join`.
     cells, groups, hot_keys
         How the work is divided: as in :func:`recalljoin.join`.
     arrival, tick, time_unit, name
@@ -298,6 +316,9 @@ def sql(
         max_ahead=max_ahead,
         retention=retention,
         horizon_memory=horizon_memory,
+        max_buffered=max_buffered,
+        buffer_memory=buffer_memory,
+        when_full=when_full,
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,

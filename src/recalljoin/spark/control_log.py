@@ -1,6 +1,7 @@
 """The control log: a folder in which cells leave what the driver, and people, want to know.
 
-    <folder>/query                      the id of the query that the folder belongs to
+    <folder>/owner                      the join that the folder belongs to, as its offsets name it
+    <folder>/query                      the id of the query that the join is part of
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
     <folder>/history/<first>-<last>     reports of many old batches, all cells together
     <folder>/hot                        keys that are spread over cells, and since which batch
@@ -10,13 +11,19 @@
 
 Every object has one writer and is written as a whole; a retry writes the same content again. So the
 folder may be on an object store.
+
+Objects may get lost all the same, or be cut short where a disk is full. Reports are only for
+learning: a batch with a lost or damaged report is passed over. Hot keys and handed-over tuples
+decide about results, so that a query stops where one of these is damaged.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +33,14 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import ControlLogError, InvalidSetting, StateVersionError
 from recalljoin.spark.hot_keys import Version
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,10 +64,48 @@ class ControlLog:
         return self.folder if parts.password is None else None
 
     @property
+    def shown(self) -> str:
+        """The folder as messages name it: without a password."""
+        return self.address or self.folder.partition("://")[0] + "://..."
+
+    @property
     def _place(self) -> tuple[pafs.FileSystem, str]:
         if urlparse(self.folder).scheme:
             return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
         return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
+
+    def check_owner(self, owner: str) -> None:
+        """See that the folder belongs to a join, or to none yet, before anything is written to it.
+
+        Raises
+        ------
+        InvalidSetting
+            When the folder belongs to another join.
+        """
+        found = (self._read("owner") or b"").decode(errors="replace")
+        if not owner.startswith(found):
+            message = (
+                f"`control_log` {self.shown!r} belongs to another join; give every join a folder "
+                "of its own, and a query that starts again from its checkpoint the folder it had"
+            )
+            raise InvalidSetting(message)
+
+    def claim(self, owner: str) -> None:
+        """Take the folder for a join; of two joins that do so, the later one is refused.
+
+        Raises
+        ------
+        InvalidSetting
+            When the folder belongs to another join.
+        """
+        self.check_owner(owner)
+        found = self._read("owner")
+        if found is None:
+            self._write("owner", owner.encode(), new=True)
+        elif found.decode(errors="replace") != owner:
+            # The file was cut short.
+            self._write("owner", owner.encode())
+        self.check_owner(owner)
 
     def own(self, query_id: str) -> None:
         """Take the folder for a query, or check that it belongs to the query already.
@@ -68,12 +115,13 @@ class ControlLog:
         InvalidSetting
             When the folder belongs to another query.
         """
-        owner = self._read("query")
-        if owner is None:
+        owner = (self._read("query") or b"").decode(errors="replace")
+        # A file that was cut short holds the beginning of an id, and is written anew.
+        if owner != query_id and query_id.startswith(owner):
             self._write("query", query_id.encode())
-        elif owner.decode() != query_id:
+        elif owner != query_id:
             message = (
-                f"`control_log` {self.folder!r} belongs to the query {owner.decode()}, and this is "
+                f"`control_log` {self.shown!r} belongs to the query {owner}, and this is "
                 f"{query_id}; give every query a folder of its own, and a query that starts again "
                 "from its checkpoint the folder it had"
             )
@@ -87,21 +135,22 @@ class ControlLog:
     def reports_after(self, batch: int) -> Iterator[Report]:
         """Reports of the batches after ``batch``, over all cells and in order.
 
-        They end before the first batch that some cell has not reported yet.
+        A batch that some cell has not reported is left out. If it is the newest one, its reports
+        may still come; otherwise they are lost.
         """
         for first, last in self._history():
             if last > batch:
-                for line in self._must_read(_history_name(first, last)).splitlines():
-                    report = Report.from_json(line)
-                    if report.batch > batch:
+                name = _history_name(first, last)
+                for line in (self._read(name) or b"").splitlines():
+                    report = self._decoded(line, name)
+                    if report is not None and report.batch > batch:
                         yield report
                         batch = report.batch
         for number in self._reported():
             if number > batch:
                 complete = self._report(number)
-                if complete is None:
-                    return
-                yield complete
+                if complete is not None:
+                    yield complete
 
     def compact(self, last: int) -> None:
         """Put the reports of old batches, up to ``last``, into one object.
@@ -111,16 +160,15 @@ class ControlLog:
         """
         numbers = [number for number in self._reported() if number <= last]
         kept = max((end for _, end in self._history()), default=-1)
-        fresh = [number for number in numbers if number > kept]
-        if fresh:
-            reports = [self._report(number) for number in fresh]
-            lines = [report.to_json() for report in reports if report is not None]
-            if len(lines) < len(fresh):
-                return
-            self._write(_history_name(fresh[0], fresh[-1]), "\n".join(lines).encode())
+        reports = [self._report(number) for number in numbers if number > kept]
+        known = [report for report in reports if report is not None]
+        if known:
+            name = _history_name(known[0].batch, known[-1].batch)
+            self._write(name, "\n".join(report.to_json() for report in known).encode())
         system, root = self._place
         for number in numbers:
-            system.delete_dir(f"{root}/reports/{number:012d}")
+            with self._named(f"reports/{number:012d}", "removed"):
+                system.delete_dir(f"{root}/reports/{number:012d}")
 
     def write_hot(self, versions: Iterable[Version]) -> None:
         """Say which keys are hot, for the tasks of later batches. Called by the driver alone."""
@@ -131,7 +179,14 @@ class ControlLog:
         content = self._read("hot")
         if content is None:
             return ()
-        return tuple(Version.from_json(each) for each in json.loads(content))
+        try:
+            return tuple(Version.from_json(each) for each in json.loads(content))
+        except (ValueError, TypeError, KeyError) as error:
+            message = (
+                f"{self.shown}/hot, which says which keys are spread over cells, is damaged; "
+                "start the query again from its checkpoint, where the driver writes it anew"
+            )
+            raise ControlLogError(message) from error
 
     def write_moves(self, since: int, cell: int, content: bytes) -> None:
         """Leave tuples for other cells, which take them over in batch ``since``."""
@@ -145,31 +200,52 @@ class ControlLog:
         """Remove the tuples that were handed over for batches before ``before``."""
         system, root = self._place
         for name in self._names("moves"):
-            if int(name) < before:
-                system.delete_dir(f"{root}/moves/{name}")
+            if name.isdecimal() and int(name) < before:
+                with self._named(f"moves/{name}", "removed"):
+                    system.delete_dir(f"{root}/moves/{name}")
 
     def _names(self, folder: str) -> list[str]:
         system, root = self._place
         chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
-        return sorted(info.base_name for info in system.get_file_info(chosen))
+        with self._named(folder, "listed"):
+            return sorted(info.base_name for info in system.get_file_info(chosen))
 
     def _reported(self) -> list[int]:
-        return [int(name) for name in self._names("reports")]
+        return [int(name) for name in self._names("reports") if name.isdecimal()]
 
     def _history(self) -> list[tuple[int, int]]:
-        spans = (name.removesuffix(".jsonl").split("-") for name in self._names("history")
+        names = (name.removesuffix(".jsonl").split("-") for name in self._names("history")
                  if name.endswith(".jsonl"))  # fmt: skip
+        spans = (name for name in names if len(name) == 2 and all(map(str.isdecimal, name)))
         return [(int(first), int(last)) for first, last in spans]
 
     def _report(self, batch: int) -> Report | None:
-        """The report of a batch over all cells; None while a cell has not left its part."""
+        """The report of a batch over all cells; None if the report of some cell is not there."""
         folder = f"reports/{batch:012d}"
+        names = [name for name in self._names(folder) if name.endswith(".json")]
         parts = [
-            Report.from_json(self._must_read(f"{folder}/{name}"))
-            for name in self._names(folder)
-            if name.endswith(".json")
+            self._decoded(self._read(f"{folder}/{name}"), f"{folder}/{name}") for name in names
         ]
-        return merged(parts) if parts and len(parts) == parts[0].n_cells else None
+        known = [part for part in parts if part is not None]
+        return merged(known) if known and len(known) == known[0].n_cells else None
+
+    def _decoded(self, content: bytes | None, name: str) -> Report | None:
+        """A report from its text; None, with a word in the log, if the text is damaged."""
+        if content is None:
+            return None
+        try:
+            return Report.from_json(content.decode())
+        except StateVersionError:
+            raise
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            _LOG.warning(
+                "%s/%s is damaged (%s): nothing is learned from its batch, which changes no "
+                "result of that batch",
+                self.shown,
+                name,
+                str(error).partition("\n")[0],
+            )
+            return None
 
     def write_rows(self, kind: str, stream: str, batch: int, cell: int, rows: pa.Table) -> None:
         """Leave late or refused rows of a stream as Parquet."""
@@ -200,36 +276,58 @@ class ControlLog:
             complete = self._report(number)
             if complete is not None:
                 return complete
-        spans = self._history()
-        if not spans:
-            return None
-        return Report.from_json(self._must_read(_history_name(*spans[-1])).splitlines()[-1])
-
-    def _must_read(self, name: str) -> str:
-        content = self._read(name)
-        assert content is not None
-        return content.decode()
+        for first, last in reversed(self._history()):
+            name = _history_name(first, last)
+            for line in reversed((self._read(name) or b"").splitlines()):
+                found = self._decoded(line, name)
+                if found is not None:
+                    return found
+        return None
 
     def _read(self, name: str) -> bytes | None:
         system, root = self._place
         try:
-            with system.open_input_stream(f"{root}/{name}") as stream:
+            with self._named(name, "read"), system.open_input_stream(f"{root}/{name}") as stream:
                 return stream.read()  # type: ignore[no-any-return]
         except FileNotFoundError:
             return None
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _write(self, name: str, content: bytes, *, new: bool = False) -> None:
+        """Write an object; with ``new``, leave an object that is there already as it is."""
         system, root = self._place
         path = f"{root}/{name}"
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-        if not isinstance(system, pafs.LocalFileSystem):
-            with system.open_output_stream(path) as stream:
-                stream.write(content)
-            return
-        # A file appears as a whole or not at all: a reader must never see half of it.
-        draft = f"{path}.{uuid.uuid4().hex}.draft"
-        Path(draft).write_bytes(content)
-        os.replace(draft, path)  # noqa: PTH105 - a string all along
+        with self._named(name, "written"):
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+            if not isinstance(system, pafs.LocalFileSystem):
+                with system.open_output_stream(path) as stream:
+                    stream.write(content)
+                return
+            # A file appears as a whole or not at all: a reader must never see half of it.
+            draft = Path(f"{path}.{uuid.uuid4().hex}.draft")
+            try:
+                draft.write_bytes(content)
+                if new:
+                    with suppress(FileExistsError):
+                        os.link(draft, path)
+                else:
+                    os.replace(draft, path)  # noqa: PTH105 - a string all along
+            finally:
+                draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def _named(self, name: str, done: str) -> Iterator[None]:
+        """Say which object of which folder could not be read or written, and what to do."""
+        try:
+            yield
+        except (FileNotFoundError, ControlLogError):
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error).partition("\n")[0]
+            message = (
+                f"`control_log` {self.shown!r}: {name} cannot be {done}: {reason}. Nothing is "
+                "lost: once the folder can be used again, start the query again from its checkpoint"
+            )
+            raise ControlLogError(message) from error
 
 
 def _history_name(first: int, last: int) -> str:

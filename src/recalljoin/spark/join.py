@@ -14,10 +14,17 @@ from recalljoin.engine import RESULT_TIME
 from recalljoin.engine.folding import Folded
 from recalljoin.errors import InvalidSetting
 from recalljoin.query import columns
-from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
+from recalljoin.query.durations import (
+    MAX_TIME,
+    NANOSECONDS_PER,
+    finest,
+    in_unit,
+    nanoseconds,
+    too_long,
+)
 from recalljoin.query.spelling import listed
 from recalljoin.spark.columns import quoted, selected
-from recalljoin.spark.control import FORMAT, ControlSource
+from recalljoin.spark.control import FORMAT, ControlSource, upstream_of
 from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
@@ -112,11 +119,20 @@ def _streaming(
     needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
     spark.dataSource.register(ControlSource)
-    control = plan.control(flush=settings.flush).to_text()
+    before = [upstream_of(plan.frames[stream.name]) for stream in plan.query.streams]
+    upstream = tuple(dict.fromkeys(join for joins in before for join in joins))
+    if settings.name in [join.name for join in upstream]:
+        message = (
+            f"a stream of this join comes from another join, and `name` of both is "
+            f"{settings.name!r}; give this one another name, as in name='second'"
+        )
+        raise InvalidSetting(message)
+    control = plan.control(flush=settings.flush, upstream=upstream).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
         chosen = _chosen(plan.frames[stream.name], needed[s].names)
-        parcels = parcels.unionAll(chosen.mapInArrow(_routing(plan, s), PARCELS_DDL))
+        routing = _routing(plan, s, is_chained=bool(before[s]))
+        parcels = parcels.unionAll(chosen.mapInArrow(routing, PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -155,6 +171,8 @@ def _replayed(
     if length < 1_000_000:
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
         raise InvalidSetting(message)
+    if in_unit(length, unit) > MAX_TIME:
+        raise InvalidSetting(too_long("tick", settings.tick, unit))
     blocks = None
     for s, stream in enumerate(streams):
         arrival = arrivals[stream.name]
@@ -216,7 +234,7 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
 
 
 def _routing(
-    plan: JoinPlan, s: int
+    plan: JoinPlan, s: int, *, is_chained: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     cells, watches = plan.cells, plan.finds_hot_keys
 
@@ -224,7 +242,7 @@ def _routing(
         settle()
         batch, task, _ = whereabouts()
         hot = cells.named_hot | version_at(cells.hot_versions(), batch).hot
-        router = Router(cells.query, cells.layout, s, hot, watches, cells.max_ahead)
+        router = Router(cells.query, cells.layout, s, hot, watches, cells.max_ahead, is_chained)
         yield from router.route(batches, task)
 
     return route

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.report import Report
 
-_COUNTS = ("arrived", "refused", "late", "produced", "lost", "uncomputable")
+_COUNTS = ("arrived", "refused", "late", "produced", "lost", "uncomputable", "released_early")
 SCHEMA = pa.schema(
     [
         ("batch", pa.int64()),
@@ -46,6 +46,7 @@ SCHEMA = pa.schema(
         ("horizon_limited", pa.bool_()),
         ("kept_bytes", pa.int64()),
         ("phase", pa.string()),
+        ("buffered_bytes", pa.int64()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -76,6 +77,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "produced": profile.n_produced,
             "lost": profile.n_lost,
             "uncomputable": profile.n_uncomputable,
+            "released_early": report.n_early,
         }
         totals = {name: totals[name] + counts[name] for name in _COUNTS}
         yield {
@@ -92,6 +94,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             **{f"total_{name}": total for name, total in totals.items()},
             "beyond": profile.n_beyond,
             "buffered": report.n_buffered,
+            "buffered_bytes": report.buffered_bytes,
             "kept": report.n_kept,
             "kept_bytes": report.kept_bytes,
             "horizon": report.retention,

@@ -78,6 +78,10 @@ class Report:
     """Cells that were rebuilt from state, as their instance was not in the worker's memory."""
     profile: Profile
     """What the policy learns from."""
+    buffered_bytes: int = 0
+    """Approximate size of the tuples that wait, copies included."""
+    n_early: int = 0
+    """Tuples released although a stream was still behind them, as too much was waiting."""
     phase: str | None = None
     """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
@@ -175,6 +179,7 @@ def report_of(
         base_time=pipeline.base_time,
         local_times=tuple(pipeline.local_times.tolist()),
         n_buffered=cell.n_buffered,
+        buffered_bytes=pipeline.buffered_bytes,
         n_kept=pipeline.n_kept,
         kept_bytes=pipeline.kept_bytes,
         n_delivered=n_delivered,
@@ -199,6 +204,8 @@ def merged(reports: Iterable[Report]) -> Report:
         cell=None,
         earliest=min(report.earliest for report in cells),
         n_buffered=sum(report.n_buffered for report in cells),
+        buffered_bytes=sum(report.buffered_bytes for report in cells),
+        n_early=sum(report.n_early for report in cells),
         n_kept=sum(report.n_kept for report in cells),
         kept_bytes=sum(report.kept_bytes for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),

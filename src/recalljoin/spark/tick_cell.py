@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from recalljoin.engine import Pipeline
 from recalljoin.engine.chunks import rebuild
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
 from recalljoin.spark.cells import owned_by
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.delivery import Delivery
+    from recalljoin.spark.packing import Control
     from recalljoin.spark.report import Report
 
 
@@ -112,8 +114,25 @@ class TickCell:
             k=self._meta.k,
             marks=delivery.marks[np.newaxis],
             idle=idle[np.newaxis],
+            release=self._release(control),
             flags=[delivery.owned(s) for s in range(len(delivery.tables))],
         )
+
+    @staticmethod
+    def _release(control: Control | None) -> int:
+        return NEVER if control is None or control.release is None else control.release
+
+    def _n_early(self, control: Control | None) -> int:
+        """How many tuples were released because the control source said so."""
+        step = self._taken.step
+        until = self._release(control)
+        if until == NEVER:
+            return 0
+        held_until = min(self._cell.pipeline.local_times.tolist())
+        if held_until != NEVER:
+            held_until -= self._meta.k
+        early = ~step.late & (step.ts <= until) & (step.ts > held_until)
+        return int((early & self._taken.counted).sum())
 
     def _follow_clock(self, delivery: Delivery) -> NDArray[np.bool_]:
         """Take over K and clock from the control source; returns which streams are idle now."""
@@ -176,6 +195,7 @@ class TickCell:
             n_delivered=sum(table.num_rows for table in delivery.tables),
             earliest=self._taken.earliest,
             restored=restored,
+            n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
         )
 
