@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from recalljoin.engine.arrivals import Arrivals, arrivals_of, ticks_of
-from recalljoin.engine.output import RESULT_TIME
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.state import restore, snapshot
 from recalljoin.engine.step import Step, drain, side_by_side
+from recalljoin.query.outputs import RESULT_TIME
 
 __all__ = [
     "RESULT_TIME",

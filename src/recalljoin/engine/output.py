@@ -11,14 +11,12 @@ import pyarrow.types as pt
 from recalljoin.engine.operator import Received, Results
 from recalljoin.engine.payload import plain_schema
 from recalljoin.query import BoundQuery, columns, evaluate
+from recalljoin.query.outputs import RESULT_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from recalljoin.engine.payload import Payload
-
-RESULT_TIME = "result_time"
-"""Column of every output with the timestamp of the result."""
 
 
 class ResultForm(Protocol):

@@ -22,7 +22,7 @@ from recalljoin.query.expressions import Call, Column
 from recalljoin.query.grammar import parse_condition
 from recalljoin.query.lowering import Lowering
 from recalljoin.query.one_stream import OneStream, computed_columns
-from recalljoin.query.outputs import Outputs, check_outputs, lower_outputs
+from recalljoin.query.outputs import RESULT_TIME, Outputs, check_outputs, lower_outputs
 from recalljoin.query.quality import bind_quality
 from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import Name, Scope, find, matching
@@ -171,6 +171,11 @@ def _check_streams(names: Sequence[str], faults: Faults) -> bool:
         faults.query.append(f"a join takes at least two streams, got {len(names)}; add another")
     seen: set[str] = set()
     for name in names:
+        if name.lower() == RESULT_TIME:
+            faults.query.append(
+                f"a stream is called `{name}`, as the column with the time of a result is; give it "
+                f"an alias, as in `{name} AS other`"
+            )
         if name.lower() in seen:
             faults.query.append(
                 f"two streams are called `{name}` (names ignore case); "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sqlglot import exp
 
@@ -17,6 +17,9 @@ from recalljoin.query.trees import names_of, present, sql_of, text_of
 
 if TYPE_CHECKING:
     from recalljoin.query.lowering import Lowering
+
+RESULT_TIME: Final = "result_time"
+"""Column of every output with the timestamp of the result."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,11 @@ def _name(tree: exp.Expr) -> str:
 def _refuse_duplicates(names: list[str], lowering: Lowering) -> None:
     seen: set[str] = set()
     for name in names:
+        if name.lower() == RESULT_TIME:
+            lowering.faults.append(
+                f"an output is called `{name}`, as the column with the time of the result is; give "
+                f"it another name, as in `{name} AS {name}_in`"
+            )
         if name in seen:
             lowering.faults.append(
                 f"two outputs are called `{name}`; give one another name with AS, "

@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlparse
+from urllib.parse import quote, urlparse
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -251,15 +251,16 @@ class ControlLog:
         """Leave late or refused rows of a stream as Parquet."""
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        name = f"{kind}/{stream}/{batch:012d}-{cell:05d}.parquet"
+        name = f"{kind}/{_as_folder(stream)}/{batch:012d}-{cell:05d}.parquet"
         self._write(name, sink.getvalue().to_pybytes())
 
     def rows_folder(self, kind: str, stream: str) -> str | None:
         """Where late or refused rows of a stream are; None when no row was written."""
         system, root = self._place
-        chosen = pafs.FileSelector(f"{root}/{kind}/{stream}", allow_not_found=True)
+        folder = f"{kind}/{_as_folder(stream)}"
+        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
         if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
-            return f"{self.folder}/{kind}/{stream}"
+            return f"{self.folder}/{folder}"
         return None
 
     def exists(self) -> bool:
@@ -328,6 +329,11 @@ class ControlLog:
                 "lost: once the folder can be used again, start the query again from its checkpoint"
             )
             raise ControlLogError(message) from error
+
+
+def _as_folder(stream: str) -> str:
+    """A stream's name as the name of a folder, whatever characters it has."""
+    return quote(stream, safe=" ").replace(".", "%2E")
 
 
 def _history_name(first: int, last: int) -> str:

@@ -23,7 +23,7 @@ from recalljoin.query.durations import (
     too_long,
 )
 from recalljoin.query.spelling import listed
-from recalljoin.spark.columns import quoted, selected
+from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, ControlSource, upstream_of
 from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
@@ -130,9 +130,9 @@ def _streaming(
     control = plan.control(flush=settings.flush, upstream=upstream).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        chosen = _chosen(plan.frames[stream.name], needed[s].names)
         routing = _routing(plan, s, is_chained=bool(before[s]))
-        parcels = parcels.unionAll(chosen.mapInArrow(routing, PARCELS_DDL))
+        frame = plan.frames[stream.name]
+        parcels = parcels.unionAll(in_arrow(frame, needed[s].names, routing, PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -186,7 +186,7 @@ def _replayed(
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
         read = dict.fromkeys([*needed.names, arrival])
-        packed = _chosen(plan.frames[stream.name], list(read)).mapInArrow(packing, BLOCKS_DDL)
+        packed = in_arrow(plan.frames[stream.name], list(read), packing, BLOCKS_DDL)
         blocks = packed if blocks is None else blocks.unionAll(packed)
     assert blocks is not None
     replayer = Replayer(
@@ -200,10 +200,6 @@ def _replayed(
         .mapInArrow(replayer.replay, folded_schema(folded, output))
     )
     return selected(unfolded(left, folded, output), plan.query)
-
-
-def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:
-    return frame.select(*(sf.col(quoted(name)) for name in names))
 
 
 def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) -> DataFrame:
