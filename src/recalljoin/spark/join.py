@@ -24,11 +24,12 @@ from recalljoin.query.durations import (
 )
 from recalljoin.query.spelling import listed
 from recalljoin.spark.columns import in_arrow, selected
-from recalljoin.spark.control import FORMAT, ControlSource, upstream_of
+from recalljoin.spark.control import FORMAT, upstream_of
+from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
 from recalljoin.spark.hot_keys import version_at
 from recalljoin.spark.packing import PARCELS_DDL, Router, needed_schema
 from recalljoin.spark.planning import JoinPlan, plan_join
-from recalljoin.spark.processor import COUNTS, CellProcessor, totals, whereabouts
+from recalljoin.spark.processor import COUNTS, totals, whereabouts
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
     BLOCKS_DDL,
@@ -118,7 +119,7 @@ def _streaming(
     )
     needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
-    spark.dataSource.register(ControlSource)
+    spark.dataSource.register(PlainSource)
     before = [upstream_of(plan.frames[stream.name]) for stream in plan.query.streams]
     upstream = tuple(dict.fromkeys(join for joins in before for join in joins))
     if settings.name in [join.name for join in upstream]:
@@ -138,7 +139,7 @@ def _streaming(
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
-            CellProcessor(plan.cells), leaving, "Append", "None"
+            PlainProcessor(plan.cells), leaving, "Append", "None"
         )
     observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
     return selected(unfolded(observed, folded, output), plan.query)
@@ -186,7 +187,7 @@ def _replayed(
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
         read = dict.fromkeys([*needed.names, arrival])
-        packed = in_arrow(plan.frames[stream.name], list(read), packing, BLOCKS_DDL)
+        packed = in_arrow(plan.frames[stream.name], list(read), plainly(packing), BLOCKS_DDL)
         blocks = packed if blocks is None else blocks.unionAll(packed)
     assert blocks is not None
     replayer = Replayer(
@@ -197,7 +198,7 @@ def _replayed(
     left = (
         blocks.repartition(1)
         .sortWithinPartitions(*BLOCK_ORDER)
-        .mapInArrow(replayer.replay, folded_schema(folded, output))
+        .mapInArrow(plainly(replayer.replay), folded_schema(folded, output))
     )
     return selected(unfolded(left, folded, output), plan.query)
 
@@ -241,7 +242,7 @@ def _routing(
         router = Router(cells.query, cells.layout, s, hot, watches, cells.max_ahead, is_chained)
         yield from router.route(batches, task)
 
-    return route
+    return plainly(route)
 
 
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
