@@ -66,12 +66,22 @@ class ControlLog:
     @property
     def shown(self) -> str:
         """The folder as messages name it: without a password."""
+        if not urlparse(self.folder).scheme:
+            return self.folder
         return self.address or self.folder.partition("://")[0] + "://..."
 
     @property
     def _place(self) -> tuple[pafs.FileSystem, str]:
         if urlparse(self.folder).scheme:
-            return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
+            try:
+                return pafs.FileSystem.from_uri(self.folder)  # type: ignore[no-any-return]
+            except (pa.ArrowException, OSError):
+                message = (
+                    f"`control_log` {self.shown!r} is no place that Arrow knows and can reach; "
+                    "write a path, or an address such as 's3://bucket/joins/orders'"
+                )
+                # Arrow's own message has the whole address in it.
+                raise ControlLogError(message) from None
         return pafs.LocalFileSystem(), str(Path(self.folder).absolute())
 
     def check_owner(self, owner: str) -> None:

@@ -71,7 +71,7 @@ def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Vers
         content = plan.log.read_moves(now.since, giver)
         if content is None:
             message = (
-                f"the control log {plan.log.folder!r} has lost the tuples that cell {giver} handed "
+                f"the control log {plan.log.shown!r} has lost the tuples that cell {giver} handed "
                 f"over before batch {now.since}; without them results would be missing. Put the "
                 "folder back as it was, or start with a new checkpoint"
             )

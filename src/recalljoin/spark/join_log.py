@@ -136,10 +136,10 @@ class JoinLog:
     def __repr__(self) -> str:
         last = self._log.last_report()
         if last is None:
-            return f"<JoinLog {self.control_log!r}: no batch yet>"
+            return f"<JoinLog {self._log.shown!r}: no batch yet>"
         wait = describe(last.k * NANOSECONDS_PER[last.unit])
         streams = ", ".join(last.streams)
-        return f"<JoinLog {self.control_log!r}: {streams}; batch {last.batch}, K {wait}>"
+        return f"<JoinLog {self._log.shown!r}: {streams}; batch {last.batch}, K {wait}>"
 
     @property
     def _spark(self) -> SparkSession:
@@ -155,7 +155,7 @@ class JoinLog:
         folder = self._log.rows_folder(kind, stream)
         if folder is not None:
             return folder
-        message = f"`control_log` {self.control_log!r} holds no {kind} rows of stream {stream!r}"
+        message = f"`control_log` {self._log.shown!r} holds no {kind} rows of stream {stream!r}"
         last = self._log.last_report()
         if last is not None and stream not in last.streams:
             message += "; " + way_out(stream, last.streams, known_as="streams")
@@ -192,7 +192,7 @@ def open(
     log = ControlLog(folder)
     if not log.is_of_a_join():
         message = (
-            f"`control_log` {folder!r} holds nothing that a join has written; give the folder "
+            f"`control_log` {log.shown!r} holds nothing that a join has written; give the folder "
             "that the join was given as `control_log`"
         )
         raise InvalidSetting(message)

@@ -73,7 +73,7 @@ def _check(report: Report, plan: PolicyPlan, unit: TimeUnit, log: ControlLog) ->
     was = describe(report.period * NANOSECONDS_PER[report.unit])
     now = describe(period * NANOSECONDS_PER[unit])
     message = (
-        f"`learn_from` {log.folder!r} is of a join with times in {report.unit} and a period of "
+        f"`learn_from` {log.shown!r} is of a join with times in {report.unit} and a period of "
         f"{was}, and this one has {unit} and {now}; what periods needed cannot be taken over"
     )
     raise InvalidSetting(message)

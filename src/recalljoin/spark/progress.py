@@ -127,8 +127,7 @@ def forecast_table(log: ControlLog) -> pa.Table:
     found = None if slack is None else slack.forecast()
     if found is None:
         message = (
-            f"`control_log` {log.folder!r} holds no slack of results; the policy `slack` asks "
-            "for it"
+            f"`control_log` {log.shown!r} holds no slack of results; the policy `slack` asks for it"
         )
         raise InvalidSetting(message)
     return pa.table({"k": pa.array(found.k), "recall": pa.array(found.recall)})
