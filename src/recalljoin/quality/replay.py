@@ -18,6 +18,7 @@ import numpy as np
 from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
 from recalljoin.engine.times import NEVER
+from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from recalljoin.quality.horizon import Kept
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
+
+MOST_TICKS, TICKS_PER_TUPLE = 10_000_000, 100
+"""Ticks that an evaluation goes through one by one, with tuples or without: so many in all, or so
+many for each tuple, whichever is more. One stray arrival would take more memory than there is."""
 
 
 class Replay(ABC):
@@ -207,6 +212,12 @@ class TickReplay(Replay):
         super().__init__(cells, arrivals)
         self.tick = ticks_of(arrivals, length)
         n = int(self.tick[-1]) + 1 if len(arrivals) else 0
+        if n > max(MOST_TICKS, TICKS_PER_TUPLE * len(arrivals)):
+            message = (
+                f"there are {n} ticks between the first and the last arrival, and {len(arrivals)} "
+                "tuples; write a longer `tick`, or leave the stray arrivals out"
+            )
+            raise InvalidSetting(message)
         self.marks = marks_of(self.tick, arrivals.stream, arrivals.ts, n_ticks=n, m=self.m)
         self.arrived, self.clocks = follow_ticks(
             arrivals.stream, arrivals.ts, self.tick, marks=self.marks, before=no_clocks(self.m)
