@@ -25,6 +25,7 @@ from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
+from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Advice:
         }
 
 
+@named_options
 def advise(
     query: str | Query,
     inputs: Mapping[str, pa.Table] | None = None,

@@ -20,6 +20,7 @@ from recalljoin.quality.policy import make_policy
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query import Quality, Query, parse_query, with_columns, with_usual_arrival
 from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseconds
+from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ class Replayed:
         return self._counts
 
 
+@named_options
 def replay(
     query: str | Query,
     inputs: Mapping[str, pa.Table] | None = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from recalljoin.query.bound_query import BoundQuery
 from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.options import named_options
 from recalljoin.query.render import render
 from recalljoin.query.sources import schema_of
 from recalljoin.query.stream_columns import data_of, with_columns
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from recalljoin.query.sources import Source
 
 
+@named_options
 def explain(
     query: str | Query | BoundQuery,
     inputs: Mapping[str, Source] | None = None,

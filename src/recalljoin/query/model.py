@@ -9,6 +9,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.binding import Faults, bind, check, columns_for_spark
 from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
 from recalljoin.query.functions import Functions
+from recalljoin.query.options import named_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from recalljoin.query.quality import Quality
 
 
+@named_options
 @dataclass(frozen=True)
 class Stream:
     """One input of a join.
@@ -89,6 +91,7 @@ class Stream:
         return f"Stream({', '.join([repr(self.name), *data, *named])})"
 
 
+@named_options
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """A sliding-window join of two or more streams.

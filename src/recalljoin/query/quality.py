@@ -17,6 +17,7 @@ from recalljoin.query.durations import (
     nanoseconds,
     too_long,
 )
+from recalljoin.query.options import named_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _DEFAULT_BASIC_WINDOW = "10 ms"
 
 
+@named_options
 @dataclass(frozen=True, kw_only=True)
 class Quality:
     """What share of the true results must be produced, and over which stretch of time.
