@@ -21,6 +21,8 @@ class Pending(NamedTuple):
     delay: Int64s
     base: Int64s
     joinable: NDArray[np.bool_]
+    position: Int64s
+    """Where the tuple is in its ring, for tuples that join at their arrival."""
     codes: Int64s
     values: Float64s
 

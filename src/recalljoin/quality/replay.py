@@ -17,6 +17,7 @@ import numpy as np
 
 from recalljoin.engine import Step, drain, side_by_side, ticks_of
 from recalljoin.engine.progress import marks_of
+from recalljoin.engine.step import together
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
@@ -293,8 +294,10 @@ class TickReplay(Replay):
         slack = np.zeros((2, bins), dtype=np.int64)
         for step in steps:
             slack[:, : step.slack.shape[1]] += step.slack
+        columns: dict[str, Any] = {name: column(name) for name in names}
         return Step(
-            **{name: column(name) for name in names},
+            **columns,
+            told=together([step.told for step in steps]),
             row=chosen(rows)[order],
             lost_ts=np.concatenate([step.lost_ts for step in steps]),
             lost_n=np.concatenate([step.lost_n for step in steps]),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.expressions import Expression
+    from recalljoin.query.kinds import Emit, How
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,14 @@ class BoundQuery:
     spark_select: tuple[tuple[str, str], ...] | None = None
     """The outputs that Spark computes over one struct per stream: names and SQL. None without
     Spark, for ``*`` and when only counting."""
+    how: How = "inner"
+    """Which rows the join has."""
+    emit: Emit = "ordered"
+    """When a result leaves."""
+    where: tuple[Expression, ...] = ()
+    """What must be true of a row to come out; beside an outer, semi or anti join only."""
+    spark_where: str | None = None
+    """The same as SQL over one struct per stream, where Spark checks it."""
 
     def time_text(self, stream: BoundStream) -> str:
         """A stream's column of event time and its unit, to tell states of different queries apart.
