@@ -16,7 +16,8 @@ from recalljoin.errors import (
 
 if typing.TYPE_CHECKING:
     from recalljoin.quality.advice import Advice, advise
-    from recalljoin.quality.local_replay import Replayed, replay
+    from recalljoin.quality.local_replay import replay
+    from recalljoin.quality.replayed import Replayed
     from recalljoin.query import Functions, Quality, Query, Stream, explain, parse_query
     from recalljoin.spark import JoinLog, join, open, prepare, sample, sql
 
@@ -52,7 +53,8 @@ __all__ = [
 
 _HOMES = {
     "recalljoin.quality.advice": ("Advice", "advise"),
-    "recalljoin.quality.local_replay": ("Replayed", "replay"),
+    "recalljoin.quality.local_replay": ("replay",),
+    "recalljoin.quality.replayed": ("Replayed",),
     "recalljoin.query": ("Functions", "Quality", "Query", "Stream", "explain", "parse_query"),
     "recalljoin.spark": ("JoinLog", "join", "open", "prepare", "sample", "sql"),
 }

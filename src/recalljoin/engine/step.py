@@ -150,6 +150,11 @@ class Step:
         return int(self.produced[1].sum())
 
     @property
+    def n_left(self) -> int:
+        """Rows that have left, right or wrong."""
+        return self.n_produced + (0 if self.told is None else len(self.told.false_nulls))
+
+    @property
     def n_lost(self) -> int:
         """Rows lost for good, as far as the retention horizon allows counting."""
         return int(self.lost_n.sum())

@@ -19,8 +19,8 @@ from recalljoin.experiments.packing import unpacked
 from recalljoin.quality import PolicySettings, run_adaptive, true_results
 from recalljoin.quality.adaptive import run_replay
 from recalljoin.quality.cell import Cell, Measures
-from recalljoin.quality.local_replay import MOST_TICKS
 from recalljoin.quality.replay import TickReplay
+from recalljoin.quality.replayed import MOST_TICKS
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
 from recalljoin.spark.cells import make_grid, owned_by, shares_of
 

@@ -18,6 +18,7 @@ import numpy as np
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import Bounded
+from recalljoin.quality.null_needs import PreciseNulls
 from recalljoin.quality.policy import BufferSizePolicy, make_policy
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.settings import PolicySettings
@@ -50,7 +51,9 @@ class PolicyPlan:
             return self.choice(self.settings)
         policy = make_policy(self.choice, self.settings, **self.options)
         if self.learned is not None:
-            inner = policy.policy if isinstance(policy, Bounded) else policy
+            inner = policy
+            while isinstance(inner, Bounded | PreciseNulls):
+                inner = inner.policy
             assert isinstance(inner, RequiredSlack)
             inner.learn(self.learned)
         return policy

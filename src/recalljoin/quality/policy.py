@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import bounded
+from recalljoin.quality.null_needs import with_precise_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +142,7 @@ def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSi
             "leave it out, or take the policy 'slack'"
         )
         raise InvalidSetting(message)
-    return bounded(factory(settings, **options), settings)
+    return bounded(with_precise_nulls(factory(settings, **options), settings), settings)
 
 
 def _options_of(factory: Factory) -> dict[str, bool]:

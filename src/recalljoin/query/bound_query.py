@@ -85,6 +85,8 @@ class BoundQuality:
     min_wait: int
     max_wait: int | None
     initial_wait: int | None
+    null_precision: float | None = None
+    """Smallest share of the nulls that are true; None where a join has no nulls."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from recalljoin import InvalidSetting, InvalidTarget, Quality, Query, Replayed, Stream, replay
 from recalljoin.engine import arrivals_of
 from recalljoin.quality import PolicySettings, make_policy, run_adaptive
-from recalljoin.quality import local_replay as module
+from recalljoin.quality import replayed as module
 
 TEXT = "SELECT a.x, a.n, b.n AS m FROM a [300 MS], b [300 MS] WHERE a.x = b.x"
 TARGET = " WITH RECALL 0.9 OVER 5 SEC"
