@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from recalljoin.quality.adaptation import PolicyChoice
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
 
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
 def join(
     *streams: Stream,
     on: str | None = None,
+    how: How = "inner",
+    emit: Emit = "ordered",
     select: str = "*",
     functions: Functions | None = None,
     recall: float | None = None,
+    null_precision: float | None = None,
     period: DurationLike = "1 minute",
     interval: DurationLike = "1 second",
     granularity: DurationLike | None = None,
@@ -67,6 +71,14 @@ def join(
         are all streaming, or all recorded with a column of ``arrival``.
     on
         What must hold for a result, as SQL; None joins everything within the windows.
+    how
+        Which rows a join of two streams has. ``"inner"``: pairs. ``"left"``, ``"right"``,
+        ``"full"``: also the tuples of the first, the second or both streams that have no partner.
+        ``"semi"``: tuples of the first stream that have a partner. ``"anti"``: those that have
+        none. A tuple without a partner leaves when its window has passed and the wait is over.
+    emit
+        When a result leaves. ``"ordered"``: in order, when the watermark passes it. ``"eager"``: as
+        soon as its last member has arrived; the wait then only decides how long tuples are kept.
     select
         ``"*"``: one struct per stream. Otherwise a list such as ``"o.id, p.ts AS paid"``.
         A column ``result_time`` is added: the largest time among the members.
@@ -75,6 +87,9 @@ def join(
     recall
         Smallest share of the true results to produce, in (0, 1]. A larger share waits longer.
         Either ``recall`` or ``k`` is given.
+    null_precision
+        Smallest share of the tuples that leave without a partner that really have none, in (0, 1].
+        A larger share waits longer. By default the recall.
     period
         Recall is measured over the results of the last ``period``. In a longer period, good moments
         make up for bad ones.
@@ -184,7 +199,11 @@ def join(
             min_wait=min_wait,
             max_wait=max_wait,
             initial_wait=initial_wait,
+            null_precision=null_precision,
         )
+    elif null_precision is not None:
+        message = f"`null_precision` goes with a `recall`, got {null_precision!r} alone; give both"
+        raise InvalidSetting(message)
     query = Query(
         # The query travels to the workers, but the DataFrames do not.
         streams=[replace(each, data=None) for each in streams],
@@ -192,6 +211,8 @@ def join(
         select=select,
         quality=quality,
         functions=functions or Functions(),
+        how=how,
+        emit=emit,
     )
     settings = RunSettings(
         k=k,
@@ -221,6 +242,7 @@ def sql(
     frames: Mapping[str, DataFrame],
     *,
     time: str | Mapping[str, str] = "ts",
+    emit: Emit = "ordered",
     functions: Functions | None = None,
     k: DurationLike | None = None,
     policy: PolicyChoice | None = None,
@@ -248,10 +270,14 @@ def sql(
     ----------
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
+        Two streams may be joined by ``LEFT``, ``RIGHT`` or ``FULL JOIN``, ``LEFT SEMI JOIN`` or
+        ``LEFT ANTI JOIN``, with ``NULL PRECISION share`` after the recall.
     frames
         The DataFrame of each stream, by the name that the stream has in the query.
     time
         Time column: one name for all streams, or a name for each stream.
+    emit
+        When a result leaves: as in :func:`recalljoin.join`.
     functions
         Functions of your own that the condition and the outputs call.
     k, policy, policy_options, learn_from
@@ -306,7 +332,8 @@ def sql(
         time_unit=time_unit,
         name=name,
     )
-    return joined(parse_query(text, functions=functions, time=time), dict(frames), settings)
+    query = parse_query(text, functions=functions, time=time, emit=emit)
+    return joined(query, dict(frames), settings)
 
 
 def _refuse_unknown(

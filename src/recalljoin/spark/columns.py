@@ -101,7 +101,7 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
         With everything that Spark cannot compute.
     """
     if query.spark_select is None:
-        return rows
+        return _where(rows, query)
     structs = []
     for s, stream in enumerate(query.streams):
         fields = [
@@ -110,7 +110,7 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
             if column.expression.streams == {s}
         ]
         structs += [sf.struct(*fields).alias(stream.name)] if fields else []
-    members = rows.select(*structs, RESULT_TIME)
+    members = _where(rows.select(*structs, RESULT_TIME), query)
     outputs: list[Column] = []
     faults: list[str] = []
     for name, text in query.spark_select:
@@ -123,6 +123,16 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
     if faults:
         raise InvalidQuery(faults)
     return members.select(*outputs, RESULT_TIME)
+
+
+def _where(members: DataFrame, query: BoundQuery) -> DataFrame:
+    """The rows that come out, of rows with one struct per stream."""
+    if query.spark_where is None:
+        return members
+    try:
+        return members.where(sf.expr(query.spark_where))
+    except PySparkException as error:
+        raise InvalidQuery(_fault(query.spark_where, error)) from error
 
 
 def quoted(name: str) -> str:

@@ -132,4 +132,4 @@ def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes
         owned = np.diff(rows, prepend=-1) > 0
         taken = table.take(pa.array(rows[mine])).append_column(OWNED, pa.array(owned[mine]))
         bodies.append((to_bytes(taken),) if mine.any() else ())
-    return encode_chunk(bodies, stored.chunk.before, stored.batch)
+    return encode_chunk(bodies, stored.chunk)

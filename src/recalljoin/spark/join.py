@@ -232,7 +232,8 @@ def _routing(
 
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     query = output.query
-    fields = [StructField(stream.name, frames[stream.name].schema) for stream in query.streams]
+    streams = [query.streams[s] for s in output.shown]
+    fields = [StructField(stream.name, frames[stream.name].schema) for stream in streams]
     if query.select is not None:
         fields = []
         for column in query.select:

@@ -18,6 +18,7 @@ from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import in_unit, nanoseconds
 from recalljoin.query.expressions import Column
+from recalljoin.query.kinds import tick_only_faults
 from recalljoin.query.sizes import n_bytes
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.cell import ByTick, ByTuple, CellPlan
@@ -132,6 +133,9 @@ def plan_join(
         raise InvalidSetting(message)
     by_tuple = _arrives_by_tuple(settings)
     if by_tuple:
+        faults = list(tick_only_faults(bound.how, bound.emit))
+        if faults:
+            raise InvalidSetting("; ".join(faults))
         n_cells = 1
     grid = make_grid(bound, n_cells if settings.cells is None else settings.cells)
     layout = Layout(grid, min(groups, grid.n_cells))
@@ -145,6 +149,8 @@ def plan_join(
         target, retention, n_bytes(settings.horizon_memory, name="horizon_memory")
     )
     named_hot = hot_of(bound, settings.hot_keys)
+    if not can_split(grid):
+        named_hot = NOT_HOT if bound.how == "full" else named_hot
     cells = CellPlan(
         query=_for_cells(bound, by_tuple=by_tuple),
         layout=layout,
@@ -275,5 +281,7 @@ def identity_of(
             "groups": layout.n_groups,
             "hot_keys": named_hot.keys,
             "arrival": arrival,
+            **({} if bound.how == "inner" else {"how": bound.how}),
+            **({} if bound.emit == "ordered" else {"emit": bound.emit}),
         }
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
-from recalljoin.spark.report import MeasuredRecall, settled_recalls
+from recalljoin.spark.report import MeasuredRecall, null_precisions, settled_recalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.report import Report
 
-_COUNTS = ("arrived", "refused", "late", "produced", "lost", "uncomputable")
+_COUNTS = (
+    "arrived",
+    "refused",
+    "late",
+    "produced",
+    "lost",
+    "uncomputable",
+    "nulls",
+    "false_nulls",
+)
 SCHEMA = pa.schema(
     [
         ("batch", pa.int64()),
@@ -46,6 +55,8 @@ SCHEMA = pa.schema(
         ("horizon_limited", pa.bool_()),
         ("kept_bytes", pa.int64()),
         ("phase", pa.string()),
+        ("null_precision", pa.float64()),
+        ("null_precision_settled", pa.float64()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -57,8 +68,8 @@ def progress_table(log: ControlLog) -> pa.Table:
     :meth:`~recalljoin.spark.join_log.JoinLog.progress` says what the columns mean.
     """
     reports = list(log.reports_after(-1))
-    settled = settled_recalls(reports)
-    rows = [row | each for row, each in zip(_rows(reports), settled, strict=True)]
+    columns = zip(_rows(reports), settled_recalls(reports), null_precisions(reports), strict=True)
+    rows = [row | settled | precision for row, settled, precision in columns]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -76,6 +87,8 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "produced": profile.n_produced,
             "lost": profile.n_lost,
             "uncomputable": profile.n_uncomputable,
+            "nulls": profile.nulls.total,
+            "false_nulls": profile.false_nulls.total,
         }
         totals = {name: totals[name] + counts[name] for name in _COUNTS}
         yield {

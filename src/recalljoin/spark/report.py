@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
+from recalljoin.quality.null_precision import NullPrecision
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.recall import RecallMeter
 from recalljoin.quality.settled_recall import SettledRecall
@@ -237,6 +238,30 @@ class MeasuredRecall:
         if report.watermark != FOREVER:
             meter.observe(report.profile)
         return meter
+
+
+def null_precisions(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
+    """For each batch the precision of nulls over the last period, as known then and as known now.
+
+    What is known now is given only for periods further back than the horizon.
+    """
+    if not reports:
+        return
+    last = reports[-1]
+    # A restart may have changed the period: then buckets differ, and each stretch is on its own.
+    for (period, bucket), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
+        part = list(same)
+        then, now = NullPrecision(bucket), NullPrecision(bucket)
+        for report in part:
+            now.observe(report.profile)
+        for report in part:
+            then.observe(report.profile)
+            columns: dict[str, Any] = {}
+            if NEVER < report.watermark < FOREVER:
+                columns["null_precision"] = then.measure(report.watermark, period)
+                if report.watermark < last.watermark - last.retention:
+                    columns["null_precision_settled"] = now.measure(report.watermark, period)
+            yield columns
 
 
 def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:

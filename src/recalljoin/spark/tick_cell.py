@@ -200,7 +200,7 @@ def leave_late(
     batch: int,
     first_rows: Int64s,
 ) -> None:
-    """Write late rows, if asked for, to the control log.
+    """Write late rows, and rows that have left in error, to the control log if asked for.
 
     Parameters
     ----------
@@ -218,6 +218,11 @@ def leave_late(
     if plan.log is None or not plan.late_rows:
         return
     step, owned = taken.step, taken.counted
+    if step.told is not None:
+        for stream, rows in zip(plan.query.streams, step.told.false_rows, strict=True):
+            if rows.num_rows:
+                numbered = rows.append_column("__batch", pa.array(np.full(rows.num_rows, batch)))
+                plan.log.write_rows("false_nulls", stream.name, batch, cell, numbered)
     for s, stream in enumerate(plan.query.streams):
         # A copy that another cell counts is written here only if results were lost in this cell.
         (late,) = np.nonzero(step.late & (step.stream == s) & (owned | (step.n_join > 0)))
