@@ -79,7 +79,8 @@ class JoinLog:
         -------
         DataFrame
             The wait ``k``, in the query's unit of time, and the ``recall`` that it would have given
-            over the last period, in ascending order of both.
+            over the last period, in ascending order of both; for a join that shows tuples without
+            a partner, also the ``null_precision`` that it would have given.
 
         Raises
         ------

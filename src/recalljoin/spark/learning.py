@@ -63,6 +63,9 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
         )
         raise InvalidSetting(message)
     learned = adaptation.policy.snapshot()
+    if "null_k" in learned:
+        # What the nulls needed is learnt anew; until then K is as long as it was.
+        learned = {**learned["policy"], "k": max(learned["policy"]["k"], learned["null_k"])}
     return replace(plan, learned={name: learned[name] for name in _TAKEN_OVER})
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.null_needs import precision_by_k
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.report import MeasuredRecall, null_precisions, settled_recalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.report import Report
 
@@ -127,7 +131,11 @@ def forecast_table(log: ControlLog) -> pa.Table:
         When the log does not hold the required slack of results.
     """
     slack: SlackByTime | None = None
+    needs: deque[tuple[int, Int64s]] = deque()
     for report in log.reports_after(-1):
+        needs.append((report.watermark, report.profile.null_needs))
+        while report.watermark != FOREVER and needs[0][0] < report.watermark - report.period:
+            needs.popleft()
         width = slot_width(report.period)
         if slack is None or slack.width != width:
             slack = SlackByTime(
@@ -141,7 +149,19 @@ def forecast_table(log: ControlLog) -> pa.Table:
             "for it"
         )
         raise InvalidSetting(message)
-    return pa.table({"k": pa.array(found.k), "recall": pa.array(found.recall)})
+    columns = {"k": pa.array(found.k), "recall": pa.array(found.recall)}
+    precision = _precision_at(found.k, [each for _, each in needs])
+    return pa.table(columns if precision is None else columns | {"null_precision": precision})
+
+
+def _precision_at(k: Int64s, needs: list[Int64s]) -> pa.Array | None:
+    """The precision of nulls that each K would have given; None if there were no nulls."""
+    total = np.zeros((3, max([len(k), *(each.shape[1] for each in needs)])), dtype=np.int64)
+    for each in needs:
+        total[:, : each.shape[1]] += each
+    if not total.any():
+        return None
+    return pa.array(precision_by_k(total)[: len(k)])
 
 
 def _refused_by(report: Report) -> Iterator[tuple[str, int]]:
