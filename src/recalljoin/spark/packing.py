@@ -24,6 +24,7 @@ from recalljoin.engine.arrivals import NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.engine.times import NEVER
 from recalljoin.query import BoundQuery, columns
 from recalljoin.query.durations import MAX_TIME
+from recalljoin.query.kinds import shown
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot_keys import Heavy, heavy_keys
@@ -289,7 +290,7 @@ def owned_in(table: pa.Table) -> NDArray[np.bool_] | None:
 def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     """The columns of a stream that the query reads, in their order."""
     stream = query.streams[s]
-    if query.select is None and not query.counts_only:
+    if query.select is None and not query.counts_only and s in shown(query.how, s + 1):
         return stream.columns
     expressions = [equality.members[s] for equality in query.classes if s in equality.members]
     expressions += [conjunct.expression for conjunct in query.residual]
