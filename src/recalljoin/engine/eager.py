@@ -14,7 +14,7 @@ import numpy as np
 from recalljoin.engine.compiled import lean
 from recalljoin.engine.queues import FRONT_TS, Queues, drop_front, empty_queues, with_room
 from recalljoin.engine.queues import push as put
-from recalljoin.engine.rings import ORDER, TS
+from recalljoin.engine.rings import NONE, ORDER, TS
 from recalljoin.engine.slack_bins import slack_bin
 from recalljoin.engine.times import NEVER
 from recalljoin.engine.windows import CREDIT, OPEN
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from recalljoin.engine.rings import Sequence
     from recalljoin.engine.windows import Windows
 
+_PLACE_BITS = 32
+"""Bits of a note that say where a trigger's entry is; the bits above say since when."""
 PRODUCED, LOST, UNKNOWN = range(3)
 """What becomes of a result; the last where it was completed by a tuple beyond the horizon."""
 
@@ -50,6 +52,7 @@ class EagerAccounts:
         # Results by time and by the base time of their last member: [time, base time, number].
         self._entries = np.empty((3, 1024), dtype=np.int64)
         self._n_entries = 0
+        self._generation = 1
         # Times of the tuples that the watermark has passed and that are still in their windows.
         self._in_windows = empty_queues(m)
         self._n_in_windows = np.zeros(m, dtype=np.int64)
@@ -57,14 +60,15 @@ class EagerAccounts:
 
     def seen(self, part: Sequence) -> Int64s:
         """How far each tuple's stream had come; in the rings this must never fall."""
-        seen = np.maximum(part.ts, part.now)
-        for s in range(len(self._latest)):
-            mine = part.stream == s
-            if mine.any():
-                reached = np.maximum(np.maximum.accumulate(seen[mine]), self._latest[s])
-                seen[mine] = reached
-                self._latest[s] = reached[-1]
+        seen = np.empty(len(part.ts), dtype=np.int64)
+        _see(part.stream, part.ts, part.now, self._latest, seen)
         return seen
+
+    def reach(self, part: Sequence) -> Int64s:
+        """The largest time that a partner of each tuple may have; call it before :meth:`seen`."""
+        latest = np.maximum.accumulate(np.maximum(part.ts, self._latest.max()))
+        reach: Int64s = np.minimum(latest, part.ts + self._windows.sizes[part.stream])
+        return reach
 
     def credit(
         self,
@@ -92,8 +96,9 @@ class EagerAccounts:
             self._entries = roomy
         fates = np.empty(len(results.root), dtype=np.int8)
         self._n_entries = _credit(
-            results, part.now, part.base, beyond, records, self._windows.rings.records,
-            self._windows.notes, self._with_slack, slack, self._entries, n, fates,
+            results, part.ts, part.now, part.base, beyond, records, self._windows.rings.records,
+            self._windows.notes, self._with_slack, slack, self._entries,
+            self._generation << _PLACE_BITS, n, fates,
         )  # fmt: skip
         return fates
 
@@ -104,17 +109,11 @@ class EagerAccounts:
 
     def release(self, watermark: int, slack: Int64s) -> None:
         """Count the results that the watermark has passed by required slack."""
-        entries = self._entries[:, : self._n_entries]
-        passed = entries[0] <= watermark
-        if passed.any():
-            if self._with_slack:
-                ts, base, n = entries[:, passed]
-                _count_slack(ts, base, n, slack)
-            left = entries[:, ~passed]
-            self._n_entries = left.shape[1]
-            self._entries[:, : self._n_entries] = left
-            # Entries have moved; the next result of a trigger opens a new one.
-            self._windows.notes[OPEN] = 0
+        self._n_entries = _release(
+            self._entries, self._n_entries, watermark, self._with_slack, slack
+        )
+        # Entries have moved; the next result of a trigger opens a new one.
+        self._generation += 1
 
     def cross(
         self, stream: NDArray[np.int8], ts: Int64s, now: Int64s, late: NDArray[np.bool_]
@@ -133,6 +132,7 @@ class EagerAccounts:
 @lean
 def _credit(
     results: Partials,
+    root_ts: Int64s,
     now: Int64s,
     base: Int64s,
     beyond: NDArray[np.bool_],
@@ -142,13 +142,16 @@ def _credit(
     with_slack: bool,
     slack: Int64s,
     entries: Int64s,
+    mark: int,
     n: int,
     fates: NDArray[np.int8],
 ) -> int:
-    m = len(results.members)
-    for i in range(len(results.root)):
-        root = results.root[i]
-        ts = results.newest[i]
+    members, roots, newest, _ = results
+    m = len(members)
+    last, at = NONE, 0
+    for i in range(len(roots)):
+        root = roots[i]
+        ts = newest[i]
         if ts <= now[root]:
             fates[i] = UNKNOWN if beyond[root] else LOST
             if not beyond[root]:
@@ -157,30 +160,52 @@ def _credit(
                     slack[1, slack_bin(base[root], ts)] += 1
             continue
         fates[i] = PRODUCED
-        # The trigger is the member that the watermark passes last.
-        trigger = -1
-        for s in range(m):
-            e = results.members[s, i]
-            if records[e, TS] == ts and (
-                trigger < 0 or records[e, ORDER] > records[trigger, ORDER]
-            ):
-                trigger = e
+        # The trigger is the member that the watermark passes last; mostly it comes last as well.
+        trigger = root_records[root]
+        if root_ts[root] != ts:
+            trigger = NONE
+            for s in range(m):
+                e = members[s, i]
+                if records[e, TS] == ts and (
+                    trigger == NONE or records[e, ORDER] > records[trigger, ORDER]
+                ):
+                    trigger = e
         notes[CREDIT, trigger] += 1
         # Results of one trigger and one tick share a base time, and so an entry.
-        at = notes[OPEN, trigger] - 1
-        if at < 0 or entries[1, at] != base[root]:
-            at = n
-            n += 1
-            notes[OPEN, trigger] = n
-            entries[0, at], entries[1, at], entries[2, at] = ts, base[root], 0
+        if trigger != last or entries[1, at] != base[root]:
+            # An entry that was opened before entries moved last has another mark.
+            last, at = trigger, notes[OPEN, trigger] - mark
+            if at < 0 or entries[1, at] != base[root]:
+                at = n
+                n += 1
+                notes[OPEN, trigger] = mark + at
+                entries[0, at], entries[1, at], entries[2, at] = ts, base[root], 0
         entries[2, at] += 1
     return n
 
 
 @lean
-def _count_slack(ts: Int64s, base: Int64s, n: Int64s, slack: Int64s) -> None:
+def _release(entries: Int64s, n: int, watermark: int, with_slack: bool, slack: Int64s) -> int:
+    """Count entries up to the watermark and close the gaps; returns how many are left."""
+    left = 0
+    for i in range(n):
+        ts = entries[0, i]
+        if ts <= watermark:
+            if with_slack:
+                slack[0, slack_bin(entries[1, i], ts)] += entries[2, i]
+        else:
+            for row in range(3):
+                entries[row, left] = entries[row, i]
+            left += 1
+    return left
+
+
+@lean
+def _see(stream: NDArray[np.int8], ts: Int64s, now: Int64s, latest: Int64s, seen: Int64s) -> None:
     for i in range(len(ts)):
-        slack[0, slack_bin(base[i], ts[i])] += n[i]
+        s = stream[i]
+        latest[s] = max(latest[s], ts[i], now[i])
+        seen[i] = latest[s]
 
 
 @lean

@@ -214,7 +214,7 @@ class JoinOperator:
             records=np.full(n, NONE, dtype=np.int64),
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
             # In order, a later tuple is received after the root.
-            reach=part.ts + windows.sizes[part.stream] if self.eager else part.now,
+            reach=part.now if self.accounts is None else self.accounts.reach(part),
         )
         old = too_old(part, windows.sizes, *windows.remembered, received.beyond)
         (chosen,) = np.nonzero(~old)
