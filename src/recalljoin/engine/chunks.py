@@ -171,6 +171,9 @@ def _join_again(pipeline: Pipeline, chunks: list[Chunk], now: Clocks) -> None:
     What is noted on a tuple follows from the tuples that it has met.
     """
     ticks = [list(same) for _, same in groupby(chunks, key=lambda c: (c.number, c.before))]
+    operator = pipeline.operator
+    # Nobody takes the rows, which need not be made.
+    wanted, operator.rows = operator.rows, False
     # Where a tick began, the tick before had ended.
     begins = [tick[0].before.watermark for tick in ticks] + [now.watermark]
     for tick, watermark in zip(ticks, begins[1:], strict=True):
@@ -178,7 +181,7 @@ def _join_again(pipeline: Pipeline, chunks: list[Chunk], now: Clocks) -> None:
         before.put_into(pipeline.progress)
         pipeline.progress.watermark = watermark
         if tick[0].remembered is not None:
-            pipeline.operator.windows.remembered = tick[0].remembered
+            operator.windows.remembered = tick[0].remembered
         arrivals = _all_arrivals(pipeline.query, tick)
         advance = Advance(
             np.array([before.local_times], dtype=np.int64),
@@ -192,6 +195,7 @@ def _join_again(pipeline: Pipeline, chunks: list[Chunk], now: Clocks) -> None:
         )
         tick_of = np.zeros(len(by_stream), dtype=np.int64)
         drain(pipeline._push_advance(by_stream, tick_of, advance))
+    operator.rows = wanted
 
 
 def _remember(
