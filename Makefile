@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock clean venv java kernels
+.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java kernels
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -52,6 +52,8 @@ bench: venv ## benchmarks, one table each
 ##@ Keep
 lock: venv ## make requirements/*.lock again from pyproject.toml (ARGS=--upgrade for newer versions)
 	scripts/lock $(ARGS)
+audit: venv ## look locked packages up among known vulnerabilities (needs the network)
+	scripts/audit $(ARGS)
 clean: ## remove .venv and everything else that was made here
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ from benchmarks.engine import prepare
 from recalljoin.datasets import PUBLIC, SimulatedMatch, make_syn_x3, make_syn_x4
 from recalljoin.quality.adaptive import true_results
 from recalljoin.quality.profiling import follow_tuples, no_clocks
+from recalljoin.quality.recall import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

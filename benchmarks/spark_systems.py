@@ -37,6 +37,7 @@ PER_MS = 100
 """Tuples of a stream that have the same time."""
 STREAMS = ("a", "b", "c")
 OURS, *OTHERS = JOINS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
+"""Inner joins; with "left" behind the name a left outer join, with "eager" results at once."""
 DROP, PYTHON, FLOOR = EMPTY = ("drops everything", "an empty mapInArrow", "groupBy().count()")
 """Queries over the same sources that join nothing. The last keeps a little state in RocksDB."""
 CELLS = 2
@@ -57,6 +58,8 @@ class Measured:
     """Of all processes together, their start included: on a busy machine the slope of these tells
     more than that of the clock."""
     n_results: int
+    n_pairs: int
+    """Results that have a tuple of every stream."""
     state_bytes: int
     """What Spark says the state takes in memory, at most."""
     checkpoint_bytes: int
@@ -125,7 +128,9 @@ def session(system: str, cores: int) -> SparkSession:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     provider = (
-        "HDFSBackedStateStoreProvider" if system == "spark-hdfs" else "RocksDBStateStoreProvider"
+        "HDFSBackedStateStoreProvider"
+        if system.startswith("spark-hdfs")
+        else "RocksDBStateStoreProvider"
     )
     state = "spark.sql.streaming.stateStore"
     spark = (
@@ -136,7 +141,7 @@ def session(system: str, cores: int) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "4g")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", str(cores) if system in OTHERS else "1")
+        .config("spark.sql.shuffle.partitions", str(cores) if system.startswith("spark-") else "1")
         .config(
             f"{state}.providerClass", f"org.apache.spark.sql.execution.streaming.state.{provider}"
         )
@@ -153,10 +158,11 @@ def under_test(
     """The query of a system."""
     from pyspark.sql import functions as sf
 
-    if system == OURS:
-        return _ours(frames, work, cells=cells, window=window)
-    if system in OTHERS:
-        return _sparks_own(frames, window=window)
+    name, *kind = system.split()
+    if name == OURS:
+        return _ours(frames, work, kind, cells=cells, window=window)
+    if name in OTHERS:
+        return _sparks_own(frames, "left" if "left" in kind else "inner", window=window)
     together = reduce(lambda one, other: one.unionAll(other), frames.values())
     if system == PYTHON:
         return together.mapInArrow(lambda batches: batches, together.schema)
@@ -165,7 +171,9 @@ def under_test(
     return together
 
 
-def _ours(frames: dict[str, DataFrame], work: Path, *, cells: int, window: int) -> DataFrame:
+def _ours(
+    frames: dict[str, DataFrame], work: Path, kind: list[str], *, cells: int, window: int
+) -> DataFrame:
     import recalljoin as rj
 
     first, *others = frames
@@ -175,13 +183,15 @@ def _ours(frames: dict[str, DataFrame], work: Path, *, cells: int, window: int) 
         *(rj.Stream(name, frame, window=window) for name, frame in frames.items()),
         on=" AND ".join(f"{first}.key = {other}.key" for other in others),
         select=", ".join(named),
+        how="left" if "left" in kind else "inner",
+        emit="eager" if "eager" in kind else "ordered",
         k=0,
         cells=cells,
         control_log=str(work / "log"),
     )
 
 
-def _sparks_own(frames: dict[str, DataFrame], *, window: int) -> DataFrame:
+def _sparks_own(frames: dict[str, DataFrame], how: str, *, window: int) -> DataFrame:
     from pyspark.sql import functions as sf
 
     reach = sf.expr(f"INTERVAL {window} MILLISECONDS")
@@ -201,10 +211,10 @@ def _sparks_own(frames: dict[str, DataFrame], *, window: int) -> DataFrame:
         if joined is None:
             joined = own
         else:
-            same = sf.col(f"{before[0]}key") == sf.col(f"{name}key")
-            joined = joined.join(
-                own, reduce(lambda x, y: x & y, (near(b, name) for b in before), same)
-            )
+            matches = sf.col(f"{before[0]}key") == sf.col(f"{name}key")
+            for other in before:
+                matches = matches & near(other, name)
+            joined = joined.join(own, matches, how)
         before.append(name)
     assert joined is not None
     return joined
@@ -231,8 +241,10 @@ def run(
     }
     kept = work is not None
     work = work or Path(tempfile.mkdtemp(dir=folder))
-    counted = under_test(system, frames, work, cells=cores, window=window).observe(
-        "results", sf.count(sf.lit(1)).alias("n")
+    tested = under_test(system, frames, work, cells=cores, window=window)
+    last = f"{max(frames)}key" if f"{max(frames)}key" in tested.columns else tested.columns[0]
+    counted = tested.observe(
+        "results", sf.count(sf.lit(1)).alias("n"), sf.count(sf.col(last)).alias("pairs")
     )
     begin = time.perf_counter()
     checkpoint = work / "checkpoint"
@@ -260,7 +272,8 @@ def run(
         start,
         sum(durations),
         processor_seconds(os.getpid()),
-        sum(p["observedMetrics"].get("results", {"n": 0})["n"] for p in progress),
+        _observed(progress, "n"),
+        _observed(progress, "pairs"),
         max((o["memoryUsedBytes"] for o in operators), default=0),
         sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file()),
         python_bytes(os.getpid()),
@@ -269,12 +282,16 @@ def run(
             part: statistics.median(p["durationMs"].get(part, 0) for p in later)
             for part in (later[0]["durationMs"] if later else ())
         },
-        _stages(work) if system == OURS else {},
+        _stages(work) if system.startswith(OURS) else {},
     )
     spark.stop()
     if not kept:
         shutil.rmtree(work)
     return measured
+
+
+def _observed(progress: list[Any], name: str) -> int:
+    return sum(p["observedMetrics"].get("results", {name: 0})[name] for p in progress)
 
 
 def _first(n_batches: int) -> str:
@@ -361,7 +378,7 @@ def in_process(
 def main() -> None:
     """Run one system, and print what was measured as JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("system", choices=(*JOINS, *EMPTY))
+    parser.add_argument("system")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--cores", type=int, default=CELLS)

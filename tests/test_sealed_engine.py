@@ -10,9 +10,9 @@ import pytest
 import recalljoin
 
 QUESTIONS = {
-    "query", "settings", "m", "n_arrived", "n_buffered", "n_kept", "kept_bytes", "retention",
-    "remembered", "clocks", "waiting", "oldest_row", "remember_for", "push", "push_ticks", "flush",
-    "join_time", "base_time", "local_times",
+    "query", "settings", "m", "n_arrived", "n_buffered", "buffered_bytes", "n_kept", "kept_bytes",
+    "retention", "remembered", "clocks", "waiting", "oldest_row", "remember_for", "push",
+    "push_ticks", "flush", "join_time", "base_time", "local_times",
 }  # fmt: skip
 """What a pipeline answers to whoever has one."""
 ROOMS = ("cli", "experiments", "quality", "spark")

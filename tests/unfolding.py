@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from recalljoin.engine.folding import BITS, Folded
+from recalljoin.engine.folding import BITS, MISSING, Folded
 
 if TYPE_CHECKING:
     from recalljoin.engine.pipeline import Pipeline
@@ -24,7 +24,7 @@ def unfolded(batch: pa.RecordBatch, folded: Folded) -> pa.RecordBatch:
     batch.validate(full=True)
     schema = folded.output.schema
     query = folded.output.query
-    m = len(query.streams)
+    m = len(folded.output.shown)
     parts = []
     for row in batch.to_pylist():
         members = []
@@ -36,11 +36,13 @@ def unfolded(batch: pa.RecordBatch, folded: Folded) -> pa.RecordBatch:
             values = row[folded.name(i)]
             if of is not None:
                 n = len(values)
-                assert set(members[of]) == set(range(n)), "every tuple once, and in use"
-                values = [values[place] for place in members[of]]
+                used = set(members[of]) - ({MISSING} if folded.has_nulls else set())
+                assert used == set(range(n)), "every tuple once, and in use"
+                values = [values[place] if place in used else None for place in members[of]]
             columns.append(values)
-        times = []
-        for s, stream in enumerate(query.streams):
+        times = [row[folded.times()]] if folded.has_nulls else []
+        for s in [] if folded.has_nulls else range(m):
+            stream = query.streams[s]
             column = folded.time_in[s]
             if column is None:
                 times.append([row[folded.time(s)][place] for place in members[s]])

@@ -4,6 +4,8 @@ import importlib
 import typing
 
 from recalljoin.errors import (
+    BufferFull,
+    ControlLogError,
     DatasetError,
     FunctionError,
     InvalidQuery,
@@ -16,7 +18,8 @@ from recalljoin.errors import (
 
 if typing.TYPE_CHECKING:
     from recalljoin.quality.advice import Advice, advise
-    from recalljoin.quality.local_replay import Replayed, replay
+    from recalljoin.quality.local_replay import replay
+    from recalljoin.quality.replayed import Replayed
     from recalljoin.query.explain import explain
     from recalljoin.query.functions import Functions
     from recalljoin.query.model import Query, Stream
@@ -31,6 +34,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Advice",
+    "BufferFull",
+    "ControlLogError",
     "DatasetError",
     "FunctionError",
     "Functions",
@@ -59,7 +64,8 @@ __all__ = [
 
 _HOMES = {
     "recalljoin.quality.advice": ("Advice", "advise"),
-    "recalljoin.quality.local_replay": ("Replayed", "replay"),
+    "recalljoin.quality.local_replay": ("replay",),
+    "recalljoin.quality.replayed": ("Replayed",),
     "recalljoin.query.explain": ("explain",),
     "recalljoin.query.functions": ("Functions",),
     "recalljoin.query.model": ("Query", "Stream"),

@@ -58,12 +58,20 @@ class StateVersionError(RecallJoinError, ValueError):
     """A snapshot written in a layout that this version cannot read."""
 
 
+class ControlLogError(RecallJoinError, OSError):
+    """A control log that cannot be read or written, or that has lost what results depend on."""
+
+
 class DatasetError(RecallJoinError, ValueError):
     """A dataset that is missing, malformed or asked for with wrong parameters."""
 
 
 class FunctionError(RecallJoinError, RuntimeError):
     """A registered function failed, or returned what it did not declare."""
+
+
+class BufferFull(RecallJoinError, RuntimeError):
+    """More tuples wait for a stream that is behind than may wait."""
 
 
 class TooManyResults(RecallJoinError, OverflowError):

@@ -12,7 +12,7 @@ import functools
 import itertools
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from unittest import mock
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.settings import EngineSettings
     from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.kinds import Emit, How
 
 
 Arrival = Literal["tuple", "tick"]
@@ -68,6 +69,8 @@ class Script:
     stretch, chunk
         How much the engine takes and enumerates at once; set low to meet the seams. A chunk holds
         at least one block of a scan.
+    how, emit
+        Kind of join, and when results leave.
     """
 
     case: Case
@@ -79,6 +82,8 @@ class Script:
     idle: tuple[frozenset[int], ...] = ()
     stretch: int = operator.STRETCH
     chunk: int = operator.CHUNK
+    how: How = "inner"
+    emit: Emit = "ordered"
 
     @property
     def in_ticks(self) -> bool:
@@ -103,7 +108,8 @@ class Script:
     @property
     def bound(self) -> BoundQuery:
         """The query as the engine takes it."""
-        return bound_query(self.case, counts=not self.settings.rows)
+        query = bound_query(self.case, counts=not self.settings.rows)
+        return replace(query, how=self.how, emit=self.emit)
 
 
 class Event(NamedTuple):

@@ -10,7 +10,7 @@ from tests.reference.per_tuple import PerTupleJoin
 from tests.reference.tick import TickJoin
 
 if TYPE_CHECKING:
-    from tests.reference.model import Annotated, Instant, Outcome, Received
+    from tests.reference.model import Annotated, Instant, Received
 
 
 def same_accounts(script: Script, *, near: bool = False) -> Account:
@@ -91,7 +91,7 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
         for fate, outcomes in (("produced", r.produced), ("lost", r.lost)):
             for outcome in outcomes:
                 if script.settings.slack:
-                    told.slack[fate, _bin(outcome)] += 1
+                    told.slack[fate, bin_of(outcome.slack)] += 1
         told.lost.update(outcome.result.ts for outcome in r.lost)
     return told
 
@@ -109,15 +109,15 @@ def _event(r: Received, *, rows: bool) -> Event:
     )
 
 
-def _bin(outcome: Outcome) -> int:
+def bin_of(slack: Instant) -> int:
     """Bin of a required slack, counted octave by octave."""
-    if outcome.slack < 0:
+    if slack < 0:
         return 0
     first, width, at = 0, 1, 1
     # 256 bins of one unit, then 128 bins to an octave.
-    while int(outcome.slack) >= 256 * width:
+    while int(slack) >= 256 * width:
         first, at, width = 256 * width, at + (256 if width == 1 else 128), 2 * width
-    return at + (int(outcome.slack) - first) // width
+    return at + (int(slack) - first) // width
 
 
 def _tuple_clocks(join: PerTupleJoin) -> Clocks:

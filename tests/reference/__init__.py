@@ -8,6 +8,7 @@ there cannot hide here.
 ``memory``     what the join operator holds: windows, and all it ever received
 ``per_tuple``  K-slack, Synchronizer (Algorithm 1), MSWJ operator (Algorithm 2)
 ``tick``       the same join when tuples come in ticks
+``kinds``      in ticks: results at once, and outer, semi and anti joins
 ``truth``      the true results, by trying every combination
 ``recall``     adaptation points and recall measurements
 ``same_k``     the common K that Theorem 1 puts in the place of one K per stream

@@ -32,7 +32,7 @@ class Memory:
             oldest = e.ts - self.query.windows[j]
             self.windows[j] = [other for other in self.windows[j] if other.ts >= oldest]
         produced = []
-        for members in _with_one_of_each_other(e, self.windows):
+        for members in with_one_of_each_other(e, self.windows):
             if self.query.holds([member.origin for member in members]):
                 result = Result(tuple(member.origin for member in members))
                 slack = max(member.base_time for member in members) - result.ts
@@ -61,7 +61,7 @@ class Memory:
         """
         lost = []
         if not beyond_horizon:
-            for members in _with_one_of_each_other(e, self.received):
+            for members in with_one_of_each_other(e, self.received):
                 origins = tuple(member.origin for member in members)
                 if self.query.is_true(origins):
                     result = Result(origins)
@@ -78,7 +78,7 @@ class Memory:
         )
 
 
-def _with_one_of_each_other(
+def with_one_of_each_other(
     e: Annotated, pools: Sequence[Sequence[Annotated]]
 ) -> Iterator[tuple[Annotated, ...]]:
     """All combinations of ``e`` with one tuple of every other stream, members in stream order."""

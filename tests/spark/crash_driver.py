@@ -1,7 +1,8 @@
 """A process to be killed: runs one streaming join from wherever its checkpoint stands.
 
 ``python -m tests.spark.crash_driver FOLDER [MASTER]`` reads FOLDER/in and writes FOLDER/out; it
-creates FOLDER/running when the query has started. On a cluster, some tasks that have done all their
+creates FOLDER/running when the query has started. FOLDER/kind, if it is there, says which kind of
+join is run and when its results leave. On a cluster, some tasks that have done all their
 work take long to end, so that Spark starts copies of them elsewhere: FOLDER/copies counts these.
 """
 
@@ -11,7 +12,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tests.spark.recorded import record
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+
+    from recalljoin.query.kinds import Emit, How
 
 WINDOWS = (100, 60)
 N_TICKS = 24
@@ -54,6 +57,14 @@ def straggling(copies: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
     return pass_on
 
 
+def kind_in(folder: Path) -> tuple[How, Emit]:
+    """Which kind of join is run in a folder, and when its results leave."""
+    if not (folder / "kind").exists():
+        return "inner", "ordered"
+    how, emit = (folder / "kind").read_text().split()
+    return cast("How", how), cast("Emit", emit)
+
+
 def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
     """Run to the end of the input."""
     from pyspark.sql import SparkSession
@@ -78,9 +89,12 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     recording = record(2, N_TICKS, seed=SEED)
     frames = recording.frames(spark, folder / "in")
+    how, emit = kind_in(folder)
     joined = rj.join(
         *(rj.Stream(f"s{s + 1}", f, window=WINDOWS[s]) for s, f in enumerate(frames)),
         on="s1.a = s2.a",
+        how=how,
+        emit=emit,
         recall=0.9,
         period=400,
         interval=50,

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructType
 
-from recalljoin.engine.output import RESULT_TIME
 from recalljoin.quality.recall import Timeline
+from recalljoin.query.bound_query import RESULT_TIME
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
 from recalljoin.spark.control import ControlReader

@@ -1,6 +1,6 @@
 """Kill a streaming join again and again, and see that nobody can tell from its output.
 
-``python -m tests.spark.soak_crash [KILLS]``
+``python -m tests.spark.soak_crash [KILLS [HOW EMIT]]``
 """
 
 from __future__ import annotations
@@ -16,23 +16,29 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow.parquet as pq
 
 from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
+from recalljoin.query.kinds import has_nulls
 from recalljoin.spark.control_log import ControlLog
+from tests.reference.kinds import KindJoin
 from tests.reference.tick import run_ticks
 from tests.spark.crash_driver import N_TICKS, SEED, WINDOWS
 from tests.spark.recorded import Recording, record
 
 if TYPE_CHECKING:
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.spark.report import Report
 
 # As the driver's join asks for it.
 TARGET = PolicySettings(windows=WINDOWS, recall=0.9, period=400, interval=50, granularity=10)
+
+Kind = tuple["How", "Emit"]
+INNER: Kind = ("inner", "ordered")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -41,7 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 class Outcome:
     """What a run left behind."""
 
-    results: Counter[tuple[int, ...]]
+    results: Counter[tuple[int | None, ...]]
     """Results the sink has committed."""
     slacks: list[int]
     """K of each batch, from Spark's own log of offsets."""
@@ -80,11 +86,12 @@ def outcome(folder: Path) -> Outcome:
         for line in log.read_text().splitlines()[1:]:
             entry = json.loads(line)
             files[entry["path"].partition("://")[2]] = entry["action"] == "add"
-    results: Counter[tuple[int, ...]] = Counter()
+    results: Counter[tuple[int | None, ...]] = Counter()
     for path, is_there in files.items():
         if is_there:
             for row in pq.read_table(path).to_pylist():
-                results[row["s1"]["place"], row["s2"]["place"]] += 1
+                members = (row.get("s1"), row.get("s2"))
+                results[tuple(each and each["place"] for each in members)] += 1
     offsets = (folder / "checkpoint" / "offsets").glob("[0-9]*")
     slacks = [
         json.loads(log.read_text().splitlines()[2])["k"]
@@ -93,7 +100,7 @@ def outcome(folder: Path) -> Outcome:
     return Outcome(results, slacks, list(ControlLog(str(folder / "log")).reports_after(-1)))
 
 
-def check(found: Outcome, recording: Recording) -> None:
+def check(found: Outcome, recording: Recording, kind: Kind = INNER) -> None:
     """See that a run is right in itself: results, and how each slack was chosen.
 
     Spark's file source notes which files a batch gets before Spark notes the batch. Killed between
@@ -112,9 +119,23 @@ def check(found: Outcome, recording: Recording) -> None:
     query = recording.query(
         WINDOWS, lambda rows: rows[0]["a"] is not None and rows[0]["a"] == rows[1]["a"]
     )
-    expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
-    assert found.results == Counter(result.arrivals for result in expected.produced)
-    adaptation = PolicyPlan(TARGET).adaptation(HorizonPlan(TARGET))
+    target = TARGET
+    if kind == INNER:
+        expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
+        assert found.results == Counter(result.arrivals for result in expected.produced)
+    else:
+        how, emit = kind
+        join = KindJoin(query, how=how, emit=emit, horizon=found.reports[0].retention)
+        for tick, report in enumerate(found.reports):
+            join.remember_for(report.retention)
+            join.step([e for e in delivered if e.tick == tick], k=report.k)
+        join.flush()
+        assert found.results == Counter(row.arrivals for row in join.rows)
+        assert sum(r.profile.nulls.total for r in found.reports) == len(
+            [row for row in join.rows if None in row.arrivals]
+        )
+        target = replace(TARGET, null_precision=TARGET.recall if has_nulls(how) else None)
+    adaptation = PolicyPlan(target).adaptation(HorizonPlan(target))
     for report in found.reports:
         assert (report.k, report.retention) == (adaptation.k, adaptation.retention)
         report.show_to(adaptation)
@@ -173,17 +194,18 @@ def run_with_kills(folder: Path, *, kills: int, seed: int) -> tuple[Outcome, int
     return run_to_end(folder), done
 
 
-def hunt(folder: Path, *, kills: int, n_ticks: int, seed: int = 0) -> int:
+def hunt(folder: Path, *, kills: int, n_ticks: int, seed: int = 0, kind: Kind = INNER) -> int:
     """Run with kills alone and see that the run is right in itself; the number of kills done."""
     recording = record(2, n_ticks, seed=SEED)
     recording.write(folder / "in")
+    (folder / "kind").write_text(" ".join(kind))
     found, done = run_with_kills(folder, kills=kills, seed=seed)
-    check(found, recording)
+    check(found, recording, kind)
     assert sum(found.results.values()) > 10 * n_ticks
     return done
 
 
-def compare(folder: Path, *, kills: int, seed: int = 0) -> tuple[int, bool]:
+def compare(folder: Path, *, kills: int, seed: int = 0, kind: Kind = INNER) -> tuple[int, bool]:
     """Run undisturbed and with kills.
 
     Returns the number of kills done, and whether batches were cut the same in both.
@@ -198,12 +220,13 @@ def compare(folder: Path, *, kills: int, seed: int = 0) -> tuple[int, bool]:
     calm, hunted = folder / "calm", folder / "hunted"
     for each in (calm, hunted):
         recording.write(each / "in")
+        (each / "kind").write_text(" ".join(kind))
     expected = run_to_end(calm)
-    check(expected, recording)
+    check(expected, recording, kind)
     assert sum(expected.results.values()) > 100
     assert len(set(expected.slacks)) > 1
     found, done = run_with_kills(hunted, kills=kills, seed=seed)
-    check(found, recording)
+    check(found, recording, kind)
     same = found.arrived == expected.arrived
     if same:
         assert found.slacks[:N_TICKS] == expected.slacks[:N_TICKS]
@@ -213,10 +236,13 @@ def compare(folder: Path, *, kills: int, seed: int = 0) -> tuple[int, bool]:
 
 if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    asked = cast("Kind", tuple(sys.argv[2:4])) if len(sys.argv) > 3 else INNER
     total, attempt = 0, 0
     while total < wanted:
         with tempfile.TemporaryDirectory() as made:
-            n_kills, cut_the_same = compare(Path(made), kills=wanted - total, seed=attempt)
+            n_kills, cut_the_same = compare(
+                Path(made), kills=wanted - total, seed=attempt, kind=asked
+            )
         total += n_kills
         attempt += 1
         sys.stdout.write(

@@ -37,7 +37,7 @@ def test_the_target_has_the_same_defaults_as_that_of_a_query() -> None:
     target = {each.name: each.default for each in fields(Quality)}
     assert options["recall"] is None
     named = target.keys() & options.keys() - {"recall"}
-    assert len(named) == 6
+    assert len(named) == 7
     assert {name: options[name] for name in named} == {name: target[name] for name in named}
 
 

@@ -182,6 +182,8 @@ def test_a_batch_counts_when_all_cells_have_reported(tmp_path: Path) -> None:
     assert [report.batch for report in log.reports_after(-1)] == [0, 1, 2]
     assert [report.batch for report in log.reports_after(1)] == [2]
     (tmp_path / "reports" / f"{1:012d}" / "00001.json").unlink()
+    assert [report.batch for report in log.reports_after(-1)] == [0, 2]
+    (tmp_path / "reports" / f"{2:012d}" / "00001.json").unlink()
     assert [report.batch for report in log.reports_after(-1)] == [0]
 
 

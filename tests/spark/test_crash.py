@@ -20,3 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @pytest.mark.timeout(900)
 def test_a_kill_at_a_random_point_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     assert hunt(tmp_path, kills=1, n_ticks=6) == 1
+
+
+@pytest.mark.timeout(900)
+def test_a_kill_of_an_outer_join_whose_results_leave_at_once_is_not_seen_either(
+    tmp_path: Path,
+) -> None:
+    assert hunt(tmp_path, kills=1, n_ticks=8, seed=1, kind=("left", "eager")) == 1

@@ -90,7 +90,7 @@ def test_a_control_log_of_another_query_is_refused(spark: SparkSession, tmp_path
     record(2, 1, seed=3).write(tmp_path / "in")
     run(joined(spark, tmp_path), tmp_path)
     other = joined(spark, tmp_path).writeStream.format("noop").trigger(availableNow=True)
-    with pytest.raises(Exception, match=r"belongs to the query .*give every query a folder"):
+    with pytest.raises(Exception, match=r"belongs to another join; give every join a folder"):
         other.option("checkpointLocation", str(tmp_path / "other")).start().awaitTermination()
 
 

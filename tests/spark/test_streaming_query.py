@@ -135,12 +135,12 @@ def test_columns_may_be_called_as_the_library_calls_its_own(
     joined = rj.join(
         *(rj.Stream(n, f, window=1) for f, n in zip(frames, ("l", "r"), strict=True)),
         on="l.ts = r.ts",
-        select="l.x AS result_time, r.x AS __counts",
+        select="l.x AS _0, r.x AS __counts",
         k=0,
         control_log=str(tmp_path / "log"),
         flush=True,
     )
-    assert joined.columns == ["result_time", "__counts", "result_time"]
-    run(joined.toDF("l", "r", "time"), tmp_path)
+    assert joined.columns == ["_0", "__counts", "result_time"]
+    run(joined, tmp_path)
     found = sorted(map(tuple, spark.read.parquet(str(tmp_path / "out")).collect()))
     assert found == [(t, 100 + t, t) for t in range(5)]

@@ -77,6 +77,12 @@ def _print(advice: Advice) -> None:
         cells = [percent(recall), *("-" if w is None else duration(w) for w in waits)]
         table.add_row(*cells, style="bold" if recall == advice.recall else None)
     console.print(table)
+    if advice.null_precision is not None:
+        console.print(
+            f"\nOf the rows without a partner, {percent(advice.null_precision)} are right if "
+            f"recalljoin waits {duration(advice.k_ms)}.",
+            highlight=False,
+        )
     console.print(
         f"\nFor {percent(advice.recall)} of the results, a plain Spark join needs\n"
         f'  .withWatermark(time, "{math.ceil(advice.watermark_ms)} milliseconds")\n'

@@ -34,6 +34,10 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 @input_option("Parquet or CSV file (or folder) of a stream; one for each stream of the query.")
 @column_options
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
+@click.option(
+    "--null-precision", type=float,
+    help="Share of the rows without a partner that must be right, in an outer join. [the recall]",
+)  # fmt: skip
 @duration_option("--period", "Recall is measured over it (P). [1min]")
 @duration_option("--interval", "K is chosen anew after it (L). [1s]")
 @duration_option(
@@ -139,7 +143,7 @@ def _setup(given: dict[str, Any]) -> Setup:
 
     names = (
         "recall", "period", "interval", "granularity", "basic_window", "min_wait", "max_wait",
-        "initial_wait", "policy", "mode", "arrival_mode", "cells", "batch",
+        "initial_wait", "null_precision", "policy", "mode", "arrival_mode", "cells", "batch",
     )  # fmt: skip
     return Setup(
         **{name: given[name] for name in names},

@@ -100,6 +100,7 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
     refused = ", ".join(f"{n:,} {reason}" for reason, n in record.refused.items())
     lines += [
         ("results", results),
+        *_nulls(record),
         ("tuples", tuples + (f"; refused: {refused}" if refused else "")),
     ]
     spent = numbers["adaptation_ms"]
@@ -107,3 +108,11 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
     time = f"{record.seconds:.2f} s in the join, {rate:,.0f} tuples/s; "
     time += f"choosing K took {spent['mean']:.2f} ms, at most {spent['max']:.1f} ms"
     return [*lines, ("time", time)]
+
+
+def _nulls(record: RunRecord) -> list[tuple[str, str]]:
+    """Rows without a partner, of a join that has such rows."""
+    if not record.n_nulls or record.null_precision is None:
+        return []
+    right = percent(record.null_precision)
+    return [("without partner", f"{record.n_nulls:,} rows, {right} of them right")]

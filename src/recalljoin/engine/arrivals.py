@@ -209,6 +209,6 @@ def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_uni
     if column.null_count:
         message = f"`arrival` of `{stream.name}` must not be null; column {stream.arrival!r} is"
         raise InvalidSetting(message)
-    own = column.type.unit if pt.is_timestamp(column.type) else time_unit
-    numbers = column.cast(pa.int64()).to_numpy()
-    return np.asarray(numbers * (PER_SECOND[arrival_unit] // PER_SECOND[own]), dtype=np.int64)
+    numbers, _ = times_of(column, arrival_unit, time_unit)
+    # Differences of arrivals must not overflow either.
+    return np.clip(numbers, -MAX_TIME, MAX_TIME)

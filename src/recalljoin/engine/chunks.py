@@ -10,6 +10,7 @@ Nothing is rewritten, and a pipeline is rebuilt from chunks and present clocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,12 @@ import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
 from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.progress import Advance
 from recalljoin.engine.queues import push_all, with_room
 from recalljoin.engine.rings import Sequence
+from recalljoin.engine.step import drain
 from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.query.kinds import PRESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +47,21 @@ class Chunk:
     """For each stream the timestamps of its rows."""
     before: Clocks
     """The clocks after the tick before."""
+    number: int = 0
+    """Number of the tick; the tuples of one tick may be divided over several chunks."""
+    remembered: Remembered | None = None
+    """How far back tuples were kept in the tick; needed only by joins whose tuples carry notes."""
+
+
+def _reaches(query: BoundQuery) -> Int64s:
+    """For each stream how long its tuples matter after they have been seen, retention aside.
+
+    Whether a tuple has a partner follows from the partner, which must outlast the tuple.
+    """
+    windows = np.array([stream.window for stream in query.streams], dtype=np.int64)
+    if query.how == "inner":
+        return windows
+    return windows + max(int(windows[s]) for s in PRESERVED[query.how])
 
 
 def last_in_window(query: BoundQuery, chunk: Chunk) -> int:
@@ -52,10 +71,10 @@ def last_in_window(query: BoundQuery, chunk: Chunk) -> int:
     change, says how long the chunk is needed after the returned watermark.
     """
     last = NEVER
-    for stream, ts in zip(query.streams, chunk.times, strict=True):
+    for reach, ts in zip(_reaches(query).tolist(), chunk.times, strict=True):
         if len(ts):
             now = max(int(ts.max()), chunk.before.watermark)
-            last = max(last, now + stream.window)
+            last = max(last, now + reach)
     return last
 
 
@@ -69,8 +88,8 @@ def needed_at(
 ) -> list[NDArray[np.bool_]]:
     """For each stream, which tuples of the chunk can still be needed at the watermark."""
     return [
-        _is_needed(np.maximum(ts, chunk.before.watermark), stream.window + retention, watermark)
-        for stream, ts in zip(query.streams, chunk.times, strict=True)
+        _is_needed(np.maximum(ts, chunk.before.watermark), reach + retention, watermark)
+        for reach, ts in zip(_reaches(query).tolist(), chunk.times, strict=True)
     ]
 
 
@@ -103,10 +122,12 @@ def rebuild(
         had forgotten; no result that is counted has such a tuple.
     """
     pipeline = Pipeline(query, settings)
+    chunks = list(chunks)
+    if len(pipeline.operator.windows.notes):
+        _join_again(pipeline, chunks, now)
     now.put_into(pipeline.progress)
     pipeline.operator.windows.remembered = remembered
-    chunks = list(chunks)
-    if not chunks:
+    if not chunks or len(pipeline.operator.windows.notes):
         return pipeline
     arrivals = _all_arrivals(query, chunks)
     tick = _ticks(chunks, pipeline.m)
@@ -142,6 +163,39 @@ def rebuild(
     _remember(pipeline, kept_ids[order], seen, late, pending)
     pipeline.pending = pending.taken(waiting)
     return pipeline
+
+
+def _join_again(pipeline: Pipeline, chunks: list[Chunk], now: Clocks) -> None:
+    """Let the ticks pass once more, as they passed before; their rows have left already.
+
+    What is noted on a tuple follows from the tuples that it has met.
+    """
+    ticks = [list(same) for _, same in groupby(chunks, key=lambda c: (c.number, c.before))]
+    operator = pipeline.operator
+    # Nobody takes the rows, which need not be made.
+    wanted, operator.rows = operator.rows, False
+    # Where a tick began, the tick before had ended.
+    begins = [tick[0].before.watermark for tick in ticks] + [now.watermark]
+    for tick, watermark in zip(ticks, begins[1:], strict=True):
+        before = tick[0].before
+        before.put_into(pipeline.progress)
+        pipeline.progress.watermark = watermark
+        if tick[0].remembered is not None:
+            operator.windows.remembered = tick[0].remembered
+        arrivals = _all_arrivals(pipeline.query, tick)
+        advance = Advance(
+            np.array([before.local_times], dtype=np.int64),
+            np.array([before.base_time], dtype=np.int64),
+            before.watermark,
+            np.array([watermark], dtype=np.int64),
+        )
+        order = np.argsort(arrivals.stream, kind="stable")
+        by_stream = Arrivals(
+            arrivals.tables, arrivals.stream[order], arrivals.row[order], arrivals.ts[order]
+        )
+        tick_of = np.zeros(len(by_stream), dtype=np.int64)
+        drain(pipeline._push_advance(by_stream, tick_of, advance))
+    operator.rows = wanted
 
 
 def _remember(

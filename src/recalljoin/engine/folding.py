@@ -17,6 +17,7 @@ from recalljoin.engine.output import Output
 from recalljoin.engine.times import times_of
 from recalljoin.query.evaluate import evaluate
 from recalljoin.query.expressions import Column
+from recalljoin.query.kinds import has_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.engine.operator import Results
+    from recalljoin.engine.leaving import Results
     from recalljoin.engine.payload import Payload
     from recalljoin.query.bound_query import BoundQuery
 
@@ -35,6 +36,8 @@ STREAMS_IN_LIST = 3
 """Members of this many streams fit into one number, with ``BITS`` bits each."""
 ENOUGH_BYTES = 1 << 24
 """Fewer results are folded together where they would take more bytes."""
+MISSING = MOST - 1
+"""Place of a partner that there is not: no list is so long, and looking it up gives null."""
 
 
 class Folded:
@@ -45,6 +48,7 @@ class Folded:
     - :meth:`name`: a column of the output. It has a value for each tuple of its stream.
     - :meth:`time`: for each tuple of a stream its time, unless a column has the time. The time of
       a result, the last column of the output, is the largest time of its members.
+    - :meth:`times`: for each result its time, where tuples may leave without a partner.
     - :meth:`members`: for each result the places of its tuples, ``BITS`` bits for each of a few
       streams, the first stream in the lowest bits.
     """
@@ -52,7 +56,9 @@ class Folded:
     def __init__(self, query: BoundQuery) -> None:
         self.output = Output(query)
         self.time_type = _coarse_enough(self.output.time_type)
-        m, n = len(query.streams), len(self.output.schema) - 1
+        m, n = len(self.output.shown), len(self.output.schema) - 1
+        self.has_nulls = has_nulls(query.how)
+        """Whether a result may lack a partner; its time is then in a list of its own."""
         self.stream_of = [_stream_of(query, i) for i in range(n)]
         """For each column but the last, the stream it belongs to."""
         fields = [(self.name(i), self.output.schema.field(i).type) for i in range(n)]
@@ -60,6 +66,9 @@ class Folded:
         """For each stream the column that has the stream's time, if any."""
         self.timed = [s for s in range(m) if self.time_in[s] is None]
         """Streams of which no column has the time."""
+        if self.has_nulls:
+            self.timed = []
+            fields.append((self.times(), self.time_type))
         fields += ((self.time(s), self.time_type) for s in self.timed)
         fields += ((self.members(s), pa.int64()) for s in range(0, m, STREAMS_IN_LIST))
         self.schema = pa.schema([(name, pa.list_(kind)) for name, kind in fields])
@@ -75,6 +84,11 @@ class Folded:
     def time(s: int) -> str:
         """Name of the list of a stream's times."""
         return f"time_{s}"
+
+    @staticmethod
+    def times() -> str:
+        """Name of the list of the results' times."""
+        return "times"
 
     @staticmethod
     def members(s: int) -> str:
@@ -106,17 +120,17 @@ class Folded:
         begin, n = 0, len(results.ts)
         while begin < n:
             end = min(n, begin + self.at_once)
-            batch = self._batch(results.rows[:, begin:end], payloads)
+            batch = self._batch(results.rows[:, begin:end], results.ts[begin:end], payloads)
             if batch.nbytes > ENOUGH_BYTES and end - begin > 1:
                 self.at_once = (end - begin) // 2
                 continue
             if 4 * batch.nbytes < ENOUGH_BYTES:
-                self.at_once = min(2 * self.at_once, MOST)
+                self.at_once = min(2 * self.at_once, MOST // 2 if self.has_nulls else MOST)
             begin = end
             yield batch
 
-    def _batch(self, rows: Int64s, payloads: list[Payload]) -> pa.RecordBatch:
-        (m, n), query = rows.shape, self.output.query
+    def _batch(self, rows: Int64s, ts: Int64s, payloads: list[Payload]) -> pa.RecordBatch:
+        m, n, query = len(self.output.shown), rows.shape[1], self.output.query
         members = np.zeros((-(-m // STREAMS_IN_LIST), n), dtype=np.int64)
         places = [
             self._fold(s, rows[s], payloads[s], members[s // STREAMS_IN_LIST]) for s in range(m)
@@ -128,10 +142,12 @@ class Folded:
         values = []
         for i, s in enumerate(self.stream_of):
             if query.select is None:
-                shown = payloads[i].take_at(places[i]).select(self.output.columns_of(i))
-                values.append(shown.to_struct_array())
+                names = query.streams[i].schema.names
+                values.append(payloads[i].take_at(places[i]).select(names).to_struct_array())
             else:
                 values.append(evaluate(query.select[i].expression, of_tuple, len(places[s])))
+        if self.has_nulls:
+            values.append(_times(ts, query.unit, self.time_type))
         for s in self.timed:
             times, _ = times_of(of_tuple(s, query.streams[s].time), query.unit, query.time_unit)
             values.append(_times(times, query.unit, self.time_type))
@@ -157,6 +173,9 @@ def _number(
     """Number different rows in the order of first use; ``seen`` is left as it was."""
     n = 0
     for i in range(len(rows)):
+        if rows[i] < 0:
+            members[i] |= np.int64(MISSING) << shift
+            continue
         place = rows[i] - first
         if seen[place] == _NOT_SEEN:
             seen[place] = n

@@ -53,7 +53,7 @@ class Intake:
     query
         The bound query.
     rows
-        Whether results are wanted, or only their number.
+        Whether single results matter, or only their number.
     """
 
     def __init__(self, query: BoundQuery, *, rows: bool) -> None:

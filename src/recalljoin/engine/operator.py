@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recalljoin.engine.chains import admit
 from recalljoin.engine.conditions import NO_CODE, Condition, Level, make_level
 from recalljoin.engine.counting import Counts, count_sequence
+from recalljoin.engine.eager import LOST, PRODUCED, UNKNOWN, EagerAccounts
+from recalljoin.engine.leaving import Results, rows_of
 from recalljoin.engine.merging import in_order_of_roots
 from recalljoin.engine.partners import Copies, by_entry, extend_by_key, fresh_copies
 from recalljoin.engine.probe import (
@@ -26,10 +28,14 @@ from recalljoin.engine.probe import (
     filter_by_code,
     too_old,
 )
+from recalljoin.engine.received import Received
 from recalljoin.engine.rings import NONE, UNMATCHABLE, Sequence
 from recalljoin.engine.slack_bins import N_BINS
+from recalljoin.engine.times import NEVER
 from recalljoin.engine.tree_visits import new_scratch
-from recalljoin.engine.windows import Windows
+from recalljoin.engine.verdicts import Alone, Verdicts
+from recalljoin.engine.windows import N_NOTES, Windows
+from recalljoin.query.kinds import How, has_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -43,47 +49,6 @@ STRETCH = 1 << 15
 """Number of tuples received at once, which bounds the working memory."""
 CHUNK = 1 << 15
 """Number of results enumerated at once, and the most that go out in one chunk."""
-
-
-class Results(NamedTuple):
-    """A chunk of results."""
-
-    rows: Int64s
-    """``[stream, i]``: the caller's number of each member."""
-    ts: Int64s
-
-
-@dataclass
-class Received:
-    """What became of a stretch of the join sequence, tuple by tuple."""
-
-    n_join: Int64s
-    """Results produced by an in-order tuple, or lost with a late one."""
-    n_cross: Float64s
-    """Results of the cross join, for in-order tuples."""
-    beyond: NDArray[np.bool_]
-    """Late tuples beyond the retention horizon: results lost with such a tuple are not known."""
-    lost: list[tuple[Int64s, Int64s]] = field(default_factory=list)
-    """Timestamps of lost results, with how many of each; may repeat."""
-
-    def part(self, stretch: slice) -> Received:
-        """The outcome of some of the tuples, to be filled in."""
-        return Received(
-            self.n_join[stretch], self.n_cross[stretch], self.beyond[stretch], self.lost
-        )
-
-    @property
-    def lost_ts(self) -> Int64s:
-        """Timestamps of lost results."""
-        return np.concatenate([_NONE_LOST, *(ts for ts, _ in self.lost)])
-
-    @property
-    def lost_n(self) -> Int64s:
-        """Number of lost results at each timestamp of :attr:`lost_ts`."""
-        return np.concatenate([_NONE_LOST, *(n for _, n in self.lost)])
-
-
-_NONE_LOST = np.empty(0, dtype=np.int64)
 
 
 @dataclass
@@ -109,6 +74,11 @@ class JoinOperator:
         Count the results by the slack they require.
     n_values
         Value columns the conditions' programs read.
+    how
+        Kind of join.
+    eager
+        Tuples come when they arrive, and not in order; ``now`` of their sequence is the watermark
+        before the tick of their arrival.
     """
 
     plan: Plan
@@ -119,20 +89,39 @@ class JoinOperator:
     with_lost: bool = True
     with_slack: bool = False
     n_values: int = 0
+    how: How = "inner"
+    eager: bool = False
     exact: bool = field(default=True, init=False)
     """False once a tuple had a value that programs cannot represent exactly."""
 
     def __post_init__(self) -> None:
-        self.windows = Windows(self.plan, retention=self.retention, n_values=self.n_values)
+        self.windows = Windows(
+            self.plan,
+            retention=self.retention,
+            n_values=self.n_values,
+            n_notes=N_NOTES if self.eager or self.how != "inner" else 0,
+        )
         self.n_received = 0
         self.slack = np.zeros((2, N_BINS if self.with_slack else 1), dtype=np.int64)
+        self.verdicts: Verdicts | None = None
+        if self.how != "inner":
+            self.verdicts = Verdicts(self.how, self.windows, self.slack)
+        self.accounts: EagerAccounts | None = None
+        if self.eager:
+            counts_slack = self.with_slack and has_pairs(self.how)
+            self.accounts = EagerAccounts(self.windows, with_slack=counts_slack)
         self._levels: dict[tuple[int, int, bool], Level] = {}
         self._copies: dict[tuple[int, int], Copies] = {}
 
     @property
     def _orders(self) -> bool:
         # The number of results is the same in any order.
-        return self.rows and self.in_order
+        return self.rows and self.in_order and not self.eager
+
+    @property
+    def _by_root(self) -> bool:
+        # A verdict goes by what had come before it.
+        return self._orders or self.verdicts is not None
 
     @property
     def counts_by_tree(self) -> bool:
@@ -150,7 +139,9 @@ class JoinOperator:
         self.slack[:, :n] = 0
         return taken
 
-    def receive(self, sequence: Sequence, values: Float64s) -> Generator[Results, None, Received]:
+    def receive(
+        self, sequence: Sequence, values: Float64s, watermark: int = NEVER
+    ) -> Generator[Results, None, Received]:
         """Let tuples reach the operator, in the order of the join sequence.
 
         Parameters
@@ -159,9 +150,12 @@ class JoinOperator:
             The tuples.
         values
             ``[value column, tuple]``, for the conditions' programs.
+        watermark
+            How far the join has come afterwards, where tuples without a partner matter.
         """
         n = len(sequence.ts)
-        received = Received(np.zeros(n, dtype=np.int64), np.zeros(n), np.empty(n, dtype=np.bool_))
+        n_join, position = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        received = Received(n_join, np.zeros(n), np.empty(n, dtype=np.bool_), position)
         for begin in range(0, n, STRETCH):
             stretch = slice(begin, begin + STRETCH)
             part, received_part = sequence.part(stretch), received.part(stretch)
@@ -171,8 +165,22 @@ class JoinOperator:
             else:
                 yield from self._enumerate(part, values[:, stretch], received_part)
             self.n_received += len(part.ts)
-            self.windows.forget(int(part.now[-1]))
+            now = int(part.now[-1])
+            if self.verdicts is not None:
+                self.verdicts.settle_late()
+                # Before they can be forgotten.
+                yield from self._decide(now if now == NEVER else now - 1)
+            if not self.eager:
+                self.windows.forget(now)
+        yield from self._decide(watermark)
         return received
+
+    def _decide(self, limit: int) -> Iterator[Results]:
+        """Pass verdicts; yields the rows of tuples that leave alone."""
+        if self.verdicts is not None:
+            alone = self.verdicts.decide(limit)
+            if self.rows:
+                yield from rows_of(None, alone, self.windows, most=CHUNK)
 
     def _count(self, part: Sequence, received: Received) -> None:
         windows = self.windows
@@ -205,41 +213,78 @@ class JoinOperator:
             first_order=self.n_received,
             records=np.full(n, NONE, dtype=np.int64),
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
+            # In order, a later tuple is received after the root.
+            reach=part.now if self.accounts is None else self.accounts.reach(part),
         )
         old = too_old(part, windows.sizes, *windows.remembered, received.beyond)
         (chosen,) = np.nonzero(~old)
+        entering, n_cross = part, received.n_cross
+        if self.accounts is not None:
+            entering, n_cross = part._replace(now=self.accounts.seen(part)), np.empty(0)
         admit(
-            part, chosen, self.n_received + chosen, windows.rings, windows.chains,
+            entering, chosen, self.n_received + chosen, windows.rings, windows.chains,
             windows.key_sets, windows.late, windows.sizes, windows.times, UNMATCHABLE,
-            received.n_cross, self._partner_key_sets(), stretch.records, stretch.entries,
+            n_cross, self._partner_key_sets(), stretch.records, stretch.entries,
         )  # fmt: skip
         windows.values[:, stretch.records[chosen]] = values[:, chosen]
+        if len(windows.notes):
+            windows.notes[:, stretch.records[chosen]] = 0
+            received.position[:] = windows.positions_of(part.stream, stretch.records)
+        if self.verdicts is not None:
+            self.verdicts.admit(part, stretch.records, received.position, received.beyond)
         roots = part.joinable & (stretch.records != NONE)
-        roots &= ~part.late | (self.with_lost & ~received.beyond)
+        if not self.eager:
+            roots &= ~part.late | (self.with_lost & ~received.beyond)
         by_stream = [self._from_roots(s, roots, stretch) for s in range(self.plan.m)]
         lost: dict[int, int] = {}
-        for results in in_order_of_roots(by_stream) if self._orders else chain(*by_stream):
-            n_lost = account(
-                results, part.late, part.lost_base, windows.rings.records, self.with_slack,
-                received.n_join, self.slack,
-            )  # fmt: skip
-            produced = results
-            if n_lost:
-                late = part.late[results.root]
+        for results in in_order_of_roots(by_stream) if self._by_root else chain(*by_stream):
+            known, late = self._accounted(results, stretch, received)
+            produced = known
+            if late is not None and has_pairs(self.how):
                 for ts, count in zip(
-                    *np.unique(results.newest[late], return_counts=True), strict=True
+                    *np.unique(known.newest[late], return_counts=True), strict=True
                 ):
                     lost[int(ts)] = lost.get(int(ts), 0) + int(count)
-                produced = results.select(~late)
+            if late is not None:
+                produced = known.select(~late)
+            semi = None
+            if self.verdicts is not None:
+                late = np.zeros(len(known.root), dtype=np.bool_) if late is None else late
+                semi = self.verdicts.judge(known, late, part, stretch.records)
             if self.rows:
-                # Merged chunks of several streams are cut to the size of one chunk.
-                rows = windows.rows_at(produced.members)
-                for begin in range(0, len(produced.root), CHUNK):
-                    chunk = slice(begin, begin + CHUNK)
-                    yield Results(rows[:, chunk], produced.newest[chunk])
+                yield from self._leaving(produced, semi)
         if lost:
             ts, counts = np.array(list(lost.items()), dtype=np.int64).T
             received.lost.append((ts, counts))
+
+    def _leaving(self, produced: Partials, semi: Alone | None) -> Iterator[Results]:
+        """Rows of results; in order, tuples that leave alone take their place by time."""
+        alone = [] if semi is None else [semi]
+        if self._orders and self.verdicts is not None and len(produced.root):
+            # All results up to the last one of these are known.
+            alone += self.verdicts.decide(int(produced.newest[-1]) - 1)
+        pairs = produced if has_pairs(self.how) else None
+        yield from rows_of(pairs, alone, self.windows, most=CHUNK)
+
+    def _accounted(
+        self, results: Partials, stretch: _Stretch, received: Received
+    ) -> tuple[Partials, NDArray[np.bool_] | None]:
+        """Count complete results; returns those that are known, and which of them are lost."""
+        part = stretch.sequence
+        if self.accounts is not None:
+            fates = self.accounts.credit(
+                results, part, received.beyond, stretch.records, self.slack
+            )
+            if not fates.any():
+                return results, None
+            # Without losses nobody looks at results that a late tuple completes too late.
+            known = (fates != UNKNOWN) if self.with_lost else (fates == PRODUCED)
+            return results.select(known), fates[known] == LOST
+        n_lost = account(
+            results, part.late, part.lost_base, self.windows.rings.records,
+            self.with_slack and has_pairs(self.how), received.n_join, self.slack,
+        )  # fmt: skip
+        return results, part.late[results.root] if n_lost else None
 
     def _partner_key_sets(self) -> Int64s:
         key_sets = np.full((self.plan.m, self.plan.m), NONE, dtype=np.int64)
@@ -256,7 +301,7 @@ class JoinOperator:
         part = stretch.sequence
         (places,) = np.nonzero(roots & (part.stream == root_stream))
         first = self.plan.steps[root_stream][0]
-        if not self._orders and self.plan.key_sets[first.key_set]:
+        if not self._by_root and self.plan.key_sets[first.key_set]:
             # Roots of one key meet the same partners, which are then still in the cache.
             entries = stretch.entries[first.stream, places]
             places = places[by_entry(entries, len(self.windows.chains.entries))]
@@ -289,7 +334,7 @@ class JoinOperator:
             else:
                 count = extend_by_key(
                     partials, stretch.first_order, cursor, step.stream, step.parent, step.key_set,
-                    level.checks, step.parent == root_stream, stretch.sequence.now,
+                    level.checks, step.parent == root_stream, stretch.reach,
                     stretch.entries, windows.rings, windows.chains,
                     self._copies_for(stretch, step.stream, step.key_set), windows.key_sets,
                     windows.sizes, places, found,
@@ -343,5 +388,7 @@ class _Stretch:
     records: Int64s
     entries: Int64s
     """``[stream, i]``: the entry by which a tuple finds its partners in another stream."""
+    reach: Int64s
+    """No partner of a tuple is later than this."""
     copies: dict[tuple[int, int], Copies] = field(default_factory=dict)
     """By stream and key set: chains copied in this stretch."""

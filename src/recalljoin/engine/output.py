@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from recalljoin.engine.operator import Received, Results
+from recalljoin.engine.leaving import Results
 from recalljoin.engine.payload import plain_schema
+from recalljoin.query.bound_query import RESULT_TIME
 from recalljoin.query.evaluate import evaluate
 from recalljoin.query.expressions import columns
+from recalljoin.query.kinds import shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from recalljoin.engine.payload import Payload
+    from recalljoin.engine.received import Received
     from recalljoin.query.bound_query import BoundQuery
-
-RESULT_TIME = "result_time"
-"""Column of every output with the timestamp of the result."""
 
 
 class ResultForm(Protocol):
@@ -80,9 +80,12 @@ class Output:
     def __init__(self, query: BoundQuery) -> None:
         self.query = query
         self.time_type = _time_type(query)
+        self.shown = shown(query.how, len(query.streams))
+        """The streams whose columns come out."""
         if query.select is None:
             fields = [
-                pa.field(s.name, pa.struct(list(plain_schema(s.schema)))) for s in query.streams
+                pa.field(s.name, pa.struct(list(plain_schema(s.schema))))
+                for s in (query.streams[at] for at in self.shown)
             ]
         else:
             fields = [pa.field(column.name, column.expression.type) for column in query.select]
@@ -90,26 +93,43 @@ class Output:
 
     def columns_of(self, s: int) -> list[str]:
         """Columns of a stream the output reads."""
+        read = [c for part in self.query.where for c in columns(part)]
         if self.query.select is None:
-            return list(self.query.streams[s].schema.names)
-        read = (c for output in self.query.select for c in columns(output.expression))
-        return list(dict.fromkeys(c.name for c in read if c.stream == s))
+            names = list(self.query.streams[s].schema.names) if s in self.shown else []
+        else:
+            names = []
+            read += (c for output in self.query.select for c in columns(output.expression))
+        return list(dict.fromkeys([*names, *(c.name for c in read if c.stream == s)]))
 
     def batches(self, results: Results, payloads: list[Payload]) -> Iterator[pa.RecordBatch]:
         """The output of a chunk of results."""
-        n = len(results.ts)
+        missing = self.query.how != "inner"
+        rows, ts = results
+        places = [p.places(r, missing=missing) for p, r in zip(payloads, rows, strict=True)]
+
+        def column(s: int, name: str) -> pa.Array:
+            return payloads[s].column_at(name, places[s])
+
+        if self.query.where:
+            chosen = np.ones(len(ts), dtype=np.bool_)
+            for part in self.query.where:
+                chosen &= np.asarray(evaluate(part, column, len(ts)).fill_null(False))
+            ts, places = ts[chosen], [each.filter(pa.array(chosen)) for each in places]
+            if not len(ts):
+                return
         arrays = []
         if self.query.select is None:
-            for s, (payload, rows) in enumerate(zip(payloads, results.rows, strict=True)):
-                arrays.append(payload.take(rows).select(self.columns_of(s)).to_struct_array())
+            for s in self.shown:
+                names = self.query.streams[s].schema.names
+                members = payloads[s].take_at(places[s]).select(names).to_struct_array()
+                if missing and places[s].null_count:
+                    members = pa.StructArray.from_arrays(
+                        members.flatten(), fields=list(members.type), mask=places[s].is_null()
+                    )
+                arrays.append(members)
         else:
-            places = [p.places(rows) for p, rows in zip(payloads, results.rows, strict=True)]
-
-            def column(s: int, name: str) -> pa.Array:
-                return payloads[s].column_at(name, places[s])
-
-            arrays = [evaluate(output.expression, column, n) for output in self.query.select]
-        arrays.append(pa.array(results.ts).cast(self.time_type))
+            arrays = [evaluate(output.expression, column, len(ts)) for output in self.query.select]
+        arrays.append(pa.array(ts).cast(self.time_type))
         yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

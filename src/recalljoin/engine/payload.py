@@ -81,7 +81,7 @@ class Payload:
         """The rows at the given places."""
         if not self._batches:
             return pa.RecordBatch.from_arrays(
-                [pa.nulls(0, f.type) for f in self.schema], schema=self.schema
+                [pa.nulls(len(places), f.type) for f in self.schema], schema=self.schema
             )
         if len(self._batches) == 1:
             return self._batches[0].take(places)
@@ -92,13 +92,18 @@ class Payload:
         """One column of the rows with the given numbers."""
         return self.column_at(name, self.places(rows))
 
-    def places(self, rows: Int64s) -> pa.Array:
-        """Places of the rows with the given numbers, for looking up several columns."""
-        return pa.array(rows - self.first)
+    def places(self, rows: Int64s, *, missing: bool = False) -> pa.Array:
+        """Places of the rows with the given numbers, for looking up several columns.
+
+        With ``missing``, a negative number stands for no row, whose columns are all null.
+        """
+        return pa.array(rows - self.first, mask=rows < 0 if missing else None)
 
     def column_at(self, name: str, places: pa.Array) -> pa.Array:
         """One column of the rows at the given places."""
         # Row numbers come from the engine; checking each of them would double the cost.
+        if not self._batches:
+            return pa.nulls(len(places), self.schema.field(name).type)
         if len(self._batches) == 1:
             return pc.take(self._batches[0].column(name), places, boundscheck=False)
         chunks = [batch.column(name) for batch in self._batches]

@@ -21,8 +21,15 @@ class Pending(NamedTuple):
     delay: Int64s
     base: Int64s
     joinable: NDArray[np.bool_]
+    position: Int64s
+    """Where the tuple is in its ring, for tuples that join at their arrival."""
     codes: Int64s
     values: Float64s
+
+    @property
+    def bytes_each(self) -> int:
+        """Memory of one tuple, without the columns that travel with it."""
+        return 8 * (4 + len(self.codes) + len(self.values)) + 2
 
     def extended(self, other: Pending) -> Pending:
         """These tuples, followed by the tuples of ``other``."""

@@ -23,13 +23,16 @@ from recalljoin.engine.output import Output, ResultForm, put_out
 from recalljoin.engine.payload import Payload
 from recalljoin.engine.pending import Pending
 from recalljoin.engine.progress import Advance, Clocks, Progress, marks_of
-from recalljoin.engine.queues import held_ids, renumber
-from recalljoin.engine.rings import END, FIRST, NOW, TS, Sequence
-from recalljoin.engine.settings import EngineSettings, check_duration
+from recalljoin.engine.queues import held_by_queue, held_ids
+from recalljoin.engine.received import Received
+from recalljoin.engine.rings import END, FIRST, NONE, Sequence
+from recalljoin.engine.settings import EngineSettings, check_duration, slack_of
 from recalljoin.engine.step import Step
-from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.engine.times import NEVER
+from recalljoin.engine.upkeep import clean_up
+from recalljoin.engine.verdicts import told_of
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import MAX_TIME
+from recalljoin.query.kinds import tick_only_faults
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,8 +59,12 @@ class Pipeline:
         self.query = query
         self.settings = settings = settings or EngineSettings()
         self.m = m = len(query.streams)
+        if settings.arrival == "tuple":
+            faults = list(tick_only_faults(query.how, query.emit))
+            if faults:
+                raise InvalidSetting("; ".join(faults))
         rows = settings.rows and not query.counts_only
-        self.intake = Intake(query, rows=rows)
+        self.intake = Intake(query, rows=rows or query.how != "inner")
         retention = max(stream.window for stream in query.streams)
         if settings.retention is not None:
             retention = settings.retention
@@ -74,6 +81,9 @@ class Pipeline:
             with_lost=settings.lost,
             with_slack=settings.slack,
             n_values=self.intake.n_values,
+            how=query.how,
+            # Whether results leave at once or in order, their number is the same.
+            eager=rows and query.emit == "eager",
         )
         self.tuples = TupleDisorder(m)
         self.ticks = TickDisorder(m)
@@ -107,12 +117,21 @@ class Pipeline:
     @property
     def kept_bytes(self) -> int:
         """Size of the tuples in windows and horizon, with the columns that travel with each."""
-        windows = self.operator.windows
-        table = windows.rings.table
+        table = self.operator.windows.rings.table
+        return self._size_of(table[:, END] - table[:, FIRST], self.operator.windows.bytes_each)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Size of the tuples that wait in buffers, with the columns that travel with each."""
+        # In tuple mode every stream has two buffers.
+        held = held_by_queue(self.disorder.queues).reshape(-1, self.m).sum(axis=0)
+        return self._size_of(held, self.pending.bytes_each)
+
+    def _size_of(self, n_tuples: Int64s, bytes_each: int) -> int:
         total = 0.0
-        for n, payload in zip(table[:, END] - table[:, FIRST], self.payloads, strict=True):
+        for n, payload in zip(n_tuples, self.payloads, strict=True):
             row = payload.n_bytes / payload.n_rows if payload.n_rows else 0
-            total += int(n) * (windows.bytes_each + row)
+            total += int(n) * (bytes_each + row)
         return int(total)
 
     @property
@@ -161,7 +180,7 @@ class Pipeline:
         """
         self._expect("tuple")
         first_id = len(self.pending.ts)
-        slack = _slack_of(k, len(arrivals))
+        slack = slack_of(k, len(arrivals))
         new = self._prepared(arrivals)
         released, annotations = self.tuples.push(arrivals.stream, arrivals.ts, first_id, k=slack)
         new = new._replace(delay=annotations.delay, base=annotations.base)
@@ -181,6 +200,7 @@ class Pipeline:
         k: int | Int64s,
         marks: Int64s | None = None,
         idle: NDArray[np.bool_] | None = None,
+        release: int = NEVER,
     ) -> Generator[pa.RecordBatch, None, Step]:
         """Let whole ticks arrive (tick arrival).
 
@@ -198,6 +218,8 @@ class Pipeline:
             ``[tick, stream]`` largest timestamps, over the tuples of all instances.
         idle
             ``[tick, stream]`` streams that do not hold other streams back.
+        release
+            Time up to which all tuples are released, whichever stream is behind.
         """
         self._expect("tick")
         # Within a tick tuples count by stream, then arrival.
@@ -208,7 +230,7 @@ class Pipeline:
         )
         if marks is None:
             marks = marks_of(tick, arrivals.stream, arrivals.ts, n_ticks=n_ticks, m=self.m)
-        advance = self.progress.advance(marks, _slack_of(k, n_ticks), idle=idle)
+        advance = self.progress.advance(marks, slack_of(k, n_ticks), idle=idle, release=release)
         step = yield from self._push_advance(arrivals, tick, advance)
         return step
 
@@ -245,7 +267,10 @@ class Pipeline:
             watermarks=advance.watermarks,
         )
         self.pending = self.pending.extended(new)
-        step = yield from self._join(released)
+        if self.operator.accounts is not None:
+            step = yield from self._join_at_arrival(first_id, tick, advance, released)
+        else:
+            step = yield from self._join(released)
         span = advance.largest_span(self.progress.base_time, tick, arrivals.ts)
         return replace(step, tick_span=span)
 
@@ -278,7 +303,9 @@ class Pipeline:
             if self.payloads[s].schema.names:
                 self.payloads[s].append(table)
         unknown = np.zeros(n, dtype=np.int64)
-        return Pending(arrivals.stream, arrivals.ts, row, unknown, unknown, joinable, codes, values)
+        return Pending(
+            arrivals.stream, arrivals.ts, row, unknown, unknown, joinable, unknown, codes, values
+        )
 
     def _join(
         self, released: Released, in_effect: Int64s | None = None
@@ -293,17 +320,59 @@ class Pipeline:
             part.stream, part.ts, released.now, part.base, lost_base, part.row, released.late,
             part.joinable, part.codes,
         )  # fmt: skip
-        chunks = self.operator.receive(sequence, part.values)
+        chunks = self.operator.receive(sequence, part.values, self.join_time)
         received = yield from put_out(chunks, self.output, self.payloads)
         check_counts(self.query, sequence, received.n_join)
+        return self._step(part, released, received)
+
+    def _join_at_arrival(
+        self, first_id: int, tick: Int64s, advance: Advance, released: Released
+    ) -> Generator[pa.RecordBatch, None, Step]:
+        """Join new tuples at once; what is told is about the tuples that the watermark passes."""
+        accounts = self.operator.accounts
+        assert accounts is not None
+        n, windows = len(tick), self.operator.windows
+        # By tick, time, stream and arrival; within a tick tuples are by stream and arrival here.
+        order = np.lexsort((self.pending.ts[first_id:], tick))
+        missed = np.append(advance.watermark_before, advance.watermarks)[tick[order]]
+        part = self.pending.taken(first_id + order)
+        sequence = Sequence(
+            part.stream, part.ts, missed, part.base, part.base, part.row, part.ts <= missed,
+            part.joinable, part.codes,
+        )  # fmt: skip
+        chunks = self.operator.receive(sequence, part.values, self.join_time)
+        arrived = yield from put_out(chunks, self.output, self.payloads)
+        self.pending.position[first_id : first_id + n][order] = arrived.position
+        part = self.pending.taken(released.id)
+        records = windows.records_at(part.stream, part.position)
+        received = Received(
+            n_join=np.where(part.position == NONE, 0, accounts.counted(records)),
+            n_cross=accounts.cross(part.stream, part.ts, released.now, released.late),
+            beyond=np.zeros(len(part.ts), dtype=np.bool_),
+            position=part.position,
+            lost=arrived.lost,
+        )
+        edge = np.maximum(self.remembered.since, released.now - self.remembered.retention)
+        received.beyond[:] = released.late & (part.ts < edge)
+        accounts.release(self.join_time, self.operator.slack)
+        return self._step(part, released, received)
+
+    def _step(self, part: Pending, released: Released, received: Received) -> Step:
+        """What is told of tuples that reached the join."""
+        told = told_of(self.operator.verdicts, self.payloads)
+        lost_ts, lost_n = received.lost_ts, received.lost_n
+        if told is not None:
+            ts, n = told.lost
+            lost_ts, lost_n = np.concatenate((lost_ts, ts)), np.concatenate((lost_n, n))
         step = Step(
             part.stream, part.ts, part.row, part.delay, part.base, released.now, released.late,
-            received.n_join, received.n_cross, received.beyond, received.lost_ts, received.lost_n,
+            received.n_join, received.n_cross, received.beyond, lost_ts, lost_n,
             self.operator.take_slack(), self.join_time, self.base_time,
             self.remembered.counted_since(self.join_time),
             n_uncomputable=self.intake.take_uncomputable(),
+            told=told,
         )  # fmt: skip
-        self._clean_up()
+        self._next_forget = clean_up(self, self._next_forget)
         return step
 
     @property
@@ -327,66 +396,7 @@ class Pipeline:
             return self.tuples.local_times.copy()
         return self.progress.local_times.copy()
 
-    def _clean_up(self) -> None:
-        """Forget what nobody can ask for, at a cost in proportion to new tuples."""
-        now = self.join_time
-        if self.settings.arrival == "tick" and now != NEVER:
-            # An instance may see no tuple for long while the streams go on elsewhere.
-            self.operator.windows.forget(min(now, FOREVER // 2))
-        if len(self.pending.ts) > 2 * self.n_buffered + 4096:
-            held, _ = held_ids(self.disorder.queues)
-            self.pending = self.pending.taken(held)
-            renumber(self.disorder.queues, held)
-        n_rows = sum(payload.n_rows for payload in self.payloads)
-        in_use = self.n_kept + self.n_buffered
-        if n_rows > self._next_forget:
-            self._forget_rows()
-            n_rows = sum(payload.n_rows for payload in self.payloads)
-            self._next_forget = n_rows + n_rows // 2 + 4096
-        for c, keys in enumerate(self.intake.keys):
-            if keys.needs_sweep(in_use + len(self.pending.ts)):
-                keys.sweep(self._codes_in_use(c))
-
-    def _codes_in_use(self, c: int) -> Int64s:
-        """Codes of one class that tuples in buffers and windows still have.
-
-        A tuple that can be in no result may have a null key, whose code means nothing.
-        """
-        windows = self.operator.windows
-        members = list(self.query.classes[c].members)
-        waiting = np.isin(self.pending.stream, members) & self.pending.joinable
-        codes = [self.pending.codes[c, waiting]]
-        for s in members:
-            places = windows.places_of(s)
-            joinable = windows.joinable_at(np.full(len(places), s, dtype=np.int8), places)
-            codes.append(windows.codes_at(places[joinable])[c])
-        return np.concatenate(codes)
-
-    def _forget_rows(self) -> None:
-        """Drop payload older than the oldest tuple that waits or is in a window."""
-        windows = self.operator.windows
-        waiting = self.pending.taken(held_ids(self.disorder.queues)[0])
-        # Only conditions read rows that have left their windows, to count lost results.
-        keep_retained = bool(self.operator.conditions) and self.settings.lost
-        for s, payload in enumerate(self.payloads):
-            places = windows.places_of(s)
-            if not keep_retained and len(places):
-                records = windows.rings.records[places]
-                limit = records[-1, NOW] - self.query.streams[s].window
-                places = places[records[:, TS] >= limit]
-            rows = [waiting.row[waiting.stream == s], windows.rows_at(places)]
-            oldest = min((int(part.min()) for part in rows if len(part)), default=payload.end)
-            payload.forget_before(oldest)
-
 
 def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
     none = np.empty(0, dtype=np.int64)
     return np.empty(0, dtype=np.int8), none, none
-
-
-def _slack_of(k: int | Int64s, n: int) -> Int64s:
-    slack = np.broadcast_to(np.asarray(k, dtype=np.int64), (n,))
-    if n and not (int(slack.min()) >= 0 and int(slack.max()) <= MAX_TIME):
-        message = f"`k` must be between 0 and 2**61, got {k!r}"
-        raise InvalidSetting(message)
-    return np.ascontiguousarray(slack)

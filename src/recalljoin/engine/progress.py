@@ -114,7 +114,12 @@ class Progress:
         self.watermark = NEVER
 
     def advance(
-        self, marks: Int64s, k: Int64s, *, idle: NDArray[np.bool_] | None = None
+        self,
+        marks: Int64s,
+        k: Int64s,
+        *,
+        idle: NDArray[np.bool_] | None = None,
+        release: int = NEVER,
     ) -> Advance:
         """Let ticks pass.
 
@@ -127,6 +132,8 @@ class Progress:
         idle
             ``[tick, stream]``: streams that do not hold other streams back, until the tick in
             which the idle stream returns.
+        release
+            From the first tick on, no stream holds others back before this time.
         """
         first = self.local_times[np.newaxis]
         local = np.maximum.accumulate(np.concatenate((first, marks)), axis=0)
@@ -136,10 +143,11 @@ class Progress:
         slowest = counted.min(axis=1, initial=FOREVER)
         # With every stream idle there is no slowest stream, and the base time stands still.
         slowest[slowest == FOREVER] = NEVER
+        slowest = np.maximum(slowest, release)
         base = np.maximum.accumulate(np.concatenate(([self.base_time], slowest)))
         known = base[1:] != NEVER
         targets = np.full(len(k), NEVER, dtype=np.int64)
-        targets[known] = base[1:][known] - k[known]
+        targets[known] = np.maximum(base[1:][known] - k[known], release)
         watermarks = np.maximum.accumulate(np.concatenate(([self.watermark], targets)))
         self.local_times = local[-1].copy()
         self.base_time = int(base[-1])

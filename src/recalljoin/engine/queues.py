@@ -85,8 +85,14 @@ def _places(queues: Queues, row: int) -> Int64s:
 
 def n_held(queues: Queues) -> int:
     """Tuples in all queues together."""
+    return int(held_by_queue(queues).sum())
+
+
+def held_by_queue(queues: Queues) -> Int64s:
+    """Tuples in each queue."""
     state = queues.state
-    return int((state[:, RUN_TAIL] - state[:, RUN_HEAD] + state[:, HEAP_SIZE]).sum())
+    held: Int64s = state[:, RUN_TAIL] - state[:, RUN_HEAD] + state[:, HEAP_SIZE]
+    return held
 
 
 def held_ids(queues: Queues) -> tuple[Int64s, Int64s]:

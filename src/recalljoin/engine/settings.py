@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import MAX_TIME
+
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +65,20 @@ def check_duration(name: str, value: int) -> None:
     if not 0 <= value <= MAX_TIME:
         message = f"`{name}` must be between 0 and 2**61, got {value!r}"
         raise InvalidSetting(message)
+
+
+def slack_of(k: int | Int64s, n: int) -> Int64s:
+    """The slack of each of ``n`` arrivals or ticks, from one number or ``n`` numbers.
+
+    Raises
+    ------
+    InvalidSetting
+        When the engine cannot count with one of them.
+    """
+    if isinstance(k, int):
+        check_duration("k", k)
+    slack = np.broadcast_to(np.asarray(k, dtype=np.int64), (n,))
+    if n and not (int(slack.min()) >= 0 and int(slack.max()) <= MAX_TIME):
+        message = f"`k` must be between 0 and 2**61, got {k!r}"
+        raise InvalidSetting(message)
+    return np.ascontiguousarray(slack)

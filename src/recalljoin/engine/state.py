@@ -31,7 +31,17 @@ _VERSION_KEY = b"recalljoin.state.version"
 
 
 def snapshot(pipeline: Pipeline) -> pa.Buffer:
-    """The whole state of a pipeline between two arrivals."""
+    """The whole state of a pipeline between two arrivals.
+
+    Raises
+    ------
+    InvalidSetting
+        When results leave at once or tuples without a partner matter: what is noted on tuples then
+        follows from the ticks (:mod:`recalljoin.engine.chunks`).
+    """
+    if len(pipeline.operator.windows.notes):
+        message = "an eager, outer, semi or anti join has no snapshot; keep the chunks of its ticks"
+        raise InvalidSetting(message)
     parts = {
         "identity": pa.table({"identity": [_identity(pipeline.query, pipeline.settings)]}),
         "clocks": _clocks(pipeline),
@@ -183,7 +193,7 @@ def _restore_waiting(pipeline: Pipeline, table: pa.Table, new_codes: dict[int, I
     codes, values = _from_numbered(columns, pipeline, new_codes)
     pipeline.pending = Pending(
         columns["stream"], columns["ts"], columns["row"], columns["delay"], columns["base"],
-        columns["joinable"], codes, values,
+        columns["joinable"], np.zeros(table.num_rows, dtype=np.int64), codes, values,
     )  # fmt: skip
     queues = with_room(empty_queues(len(pipeline.disorder.queues.state)), table.num_rows)
     push_all(queues, columns["queue"], columns["ts"])

@@ -7,11 +7,12 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Float64s, Int64s
@@ -19,6 +20,74 @@ if TYPE_CHECKING:
 _MOST_WAITING = 4
 """How many pieces of results instances may put out before the caller takes one."""
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What verdicts have brought, by the times of the rows (:mod:`recalljoin.engine.verdicts`)."""
+
+    pairs: bool
+    """Whether pairs are rows of the join, too."""
+    nulls: Int64s
+    """Rows of tuples without a partner that have left."""
+    false_nulls: Int64s
+    """Rows of these, and of earlier steps, of which a partner came after all."""
+    lost_nulls: Int64s
+    """Tuples without a partner that came too late to leave."""
+    found_nulls: Int64s
+    """Tuples of these, and of earlier steps, of which a partner came after all."""
+    semi: Int64s
+    """Rows of tuples that have left because they have a partner."""
+    lost_semi: Int64s
+    """Tuples of which all results were lost."""
+    needs: Int64s
+    """What each K would have given (:data:`recalljoin.engine.verdicts.UNMATCHED`)."""
+    false_rows: tuple[pa.Table, ...]
+    """For each stream its tuples that were in ``false_nulls``."""
+
+    @property
+    def produced(self) -> tuple[Int64s, Int64s]:
+        """Times of rows other than pairs, and how many; false nulls are taken back."""
+        return _signed((self.nulls, self.semi), (self.false_nulls,))
+
+    @property
+    def lost(self) -> tuple[Int64s, Int64s]:
+        """Times of lost rows other than pairs, and how many."""
+        return _signed((self.lost_nulls, self.lost_semi), (self.found_nulls,))
+
+
+def together(told: Sequence[Told | None]) -> Told | None:
+    """What the verdicts of several instances have brought."""
+    known = [each for each in told if each is not None]
+    if not known:
+        return None
+    needs = np.zeros((3, max(each.needs.shape[1] for each in known)), dtype=np.int64)
+    for each in known:
+        needs[:, : each.needs.shape[1]] += each.needs
+
+    def times(name: str) -> Int64s:
+        return np.concatenate([getattr(each, name) for each in known])
+
+    return Told(
+        pairs=known[0].pairs,
+        nulls=times("nulls"),
+        false_nulls=times("false_nulls"),
+        lost_nulls=times("lost_nulls"),
+        found_nulls=times("found_nulls"),
+        semi=times("semi"),
+        lost_semi=times("lost_semi"),
+        needs=needs,
+        false_rows=tuple(
+            pa.concat_tables(rows) for rows in zip(*(e.false_rows for e in known), strict=True)
+        ),
+    )
+
+
+def _signed(plus: tuple[Int64s, ...], minus: tuple[Int64s, ...]) -> tuple[Int64s, Int64s]:
+    ts = np.concatenate((*plus, *minus))
+    n = np.ones(len(ts), dtype=np.int64)
+    n[sum(map(len, plus)) :] = -1
+    return ts, n
 
 
 @dataclass(frozen=True)
@@ -42,7 +111,7 @@ class Step:
     beyond: NDArray[np.bool_]
     """Late tuples beyond the retention horizon; results lost with them are not known."""
     lost_ts: Int64s
-    """Timestamps of lost results, which may repeat; ``lost_n`` has the number for each."""
+    """Times of lost rows, which may repeat; ``lost_n`` has the number for each."""
     lost_n: Int64s
     slack: Int64s
     """``[produced or lost, bin]`` of required slack (:mod:`recalljoin.engine.slack_bins`)."""
@@ -56,16 +125,39 @@ class Step:
     n_uncomputable: int = 0
     """How often a condition could not be computed, because of an overflow or a division by zero.
     The candidate then does not match."""
+    told: Told | None = None
+    """What verdicts have brought; None for an inner join."""
+
+    @property
+    def produced(self) -> tuple[Int64s, Int64s]:
+        """Times of the rows produced, which may repeat, and how many at each.
+
+        A row that has left in error is taken back when that is known.
+        """
+        pairs = self.ts, self.n_join
+        if self.late.any():
+            pairs = self.ts[~self.late], self.n_join[~self.late]
+        if self.told is None:
+            return pairs
+        if not self.told.pairs:
+            return self.told.produced
+        (ts, n), (more, n_more) = pairs, self.told.produced
+        return np.concatenate((ts, more)), np.concatenate((n, n_more))
 
     @property
     def n_produced(self) -> int:
-        """Results produced."""
-        return int(self.n_join[~self.late].sum())
+        """Rows produced, without those that have left in error."""
+        return int(self.produced[1].sum())
+
+    @property
+    def n_left(self) -> int:
+        """Rows that have left, right or wrong."""
+        return self.n_produced + (0 if self.told is None else len(self.told.false_nulls))
 
     @property
     def n_lost(self) -> int:
-        """Results lost for good, as far as the retention horizon allows counting."""
-        return int(self.n_join[self.late].sum())
+        """Rows lost for good, as far as the retention horizon allows counting."""
+        return int(self.lost_n.sum())
 
     @property
     def n_late(self) -> int:

@@ -27,6 +27,7 @@ FOREVER = np.iinfo(np.int64).max
 # Why a row is refused.
 NULL_TIME = "null time"
 TIME_OUT_OF_RANGE = "time out of range"
+NULL_ARRIVAL = "null arrival"
 FAR_AHEAD = "time far ahead of its stream"
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.plan import Plan
 
+# Notes on a tuple, where results leave at once or tuples without a partner matter: what is known
+# of its partners, the least slack that its results need, and which results are counted with it.
+FATE, NEED, CREDIT, OPEN = range(4)
+N_NOTES = 4
 _LINE = 8
 """64-bit numbers in a cache line."""
 
@@ -62,9 +66,11 @@ class Windows:
         How long a tuple is kept after it has left its window, to begin with.
     n_values
         Numeric values kept for each tuple, for conditions that are checked by scanning.
+    n_notes
+        Numbers noted with each tuple, beyond what the join itself needs.
     """
 
-    def __init__(self, plan: Plan, *, retention: int, n_values: int = 0) -> None:
+    def __init__(self, plan: Plan, *, retention: int, n_values: int = 0, n_notes: int = 0) -> None:
         self.plan = plan
         self.remembered = Remembered(retention)
         self.n_values = n_values
@@ -74,6 +80,7 @@ class Windows:
         self.rings = _empty_rings(plan, np.full(plan.m, 64), np.zeros(plan.m, dtype=np.int64))
         # Columns apart from the records, so that a scan reads memory in sequence.
         self.values = np.empty((n_values, len(self.rings.records)))
+        self.notes = np.zeros((n_notes, len(self.rings.records)), dtype=np.int64)
         self.times = np.empty(len(self.rings.records), dtype=np.int64)
         # Either slots or chains are the index by key; the other one stays empty.
         self.slots = empty_slots(plan, 1 if self.is_chained else 64)
@@ -98,7 +105,8 @@ class Windows:
     def _grow(self, capacity: Int64s) -> None:
         old, new = self.rings, _empty_rings(self.plan, capacity, self.rings.table[:, FIRST])
         new.table[:, FIRST:] = old.table[:, FIRST:]
-        values, times = self.values, self.times
+        values, times, notes = self.values, self.times, self.notes
+        self.notes = np.zeros((len(notes), len(new.records)), dtype=np.int64)
         self.values = np.empty((self.n_values, len(new.records)))
         self.times = np.empty(len(new.records), dtype=np.int64)
         for before, after in zip(old.table, new.table, strict=True):
@@ -108,6 +116,7 @@ class Windows:
             new.records[target] = old.records[source]
             self.values[:, target] = values[:, source]
             self.times[target] = times[source]
+            self.notes[:, target] = notes[:, source]
         self.rings = new
 
     def forget(self, now: int) -> None:
@@ -149,13 +158,29 @@ class Windows:
     def bytes_each(self) -> int:
         """Memory of one tuple, without the columns that travel with it and the index by key."""
         width: int = self.rings.records.shape[1]
-        return 8 * (width + 1 + self.n_values)
+        return 8 * (width + 1 + self.n_values + len(self.notes))
 
     def places_of(self, s: int) -> Int64s:
         """Where the records of a stream's tuples are, in join sequence."""
         row = self.rings.table[s]
         places: Int64s = row[OFFSET] + (np.arange(row[FIRST], row[END]) & row[MASK])
         return places
+
+    def positions_of(self, stream: NDArray[np.int8], records: Int64s) -> Int64s:
+        """Positions of tuples that have just come in, given by their records; NONE of NONE.
+
+        A position stays when the rings grow.
+        """
+        row = self.rings.table[stream]
+        last = row[:, END] - 1
+        positions = last - ((last - (records - row[:, OFFSET])) & row[:, MASK])
+        return np.where(records == NONE, NONE, positions)
+
+    def records_at(self, stream: NDArray[np.int8], positions: Int64s) -> Int64s:
+        """The records of tuples, given by their positions."""
+        row = self.rings.table[stream]
+        records: Int64s = row[:, OFFSET] + (positions & row[:, MASK])
+        return records
 
     def rows_at(self, places: Int64s) -> Int64s:
         """Row numbers, given by the caller, of the tuples at some places."""

@@ -19,6 +19,7 @@ from recalljoin.experiments.packing import PIECES_DDL, packed
 from recalljoin.experiments.session import local_session
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
+from recalljoin.query.kinds import tick_only_faults
 from recalljoin.query.sources import arrow_schema
 from recalljoin.query.stream_columns import with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
@@ -130,6 +131,10 @@ class RecordedJoin:
         setup, query = task.setup, task.inputs.query
         setup.make_policy(query)
         make_grid(query, setup.cells)
+        if setup.arrival_mode == "tuple":
+            faults = list(tick_only_faults(query.how, query.emit))
+            if faults:
+                raise InvalidSetting("; ".join(faults) + ": set `arrival_mode` to 'tick'")
         if setup.arrival_mode == "tick" and query.streams[0].arrival is None:
             message = (
                 "`tick` and `batch` cut slices of arrival time, so every input needs a column with "
@@ -179,10 +184,11 @@ class RecordedJoin:
             "__cell", sf.explode(sf.array(*map(sf.lit, range(n_cells))))
         )
         schema = from_arrow_schema(Output(query).schema)
+        retention = int(record.horizon.max()) if len(record.horizon) else None
         rows = (
             copies.repartitionById(n_cells, "__cell")
             .drop("__cell")
-            .mapInArrow(RowsTask(task, record.schedule).rows, schema)
+            .mapInArrow(RowsTask(task, record.schedule, retention).rows, schema)
         )
         rows = selected(rows, query)
         if output is None:

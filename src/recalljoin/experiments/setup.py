@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TARGET = (
     "recall", "period", "interval", "granularity", "basic_window", "min_wait", "max_wait",
-    "initial_wait",
+    "initial_wait", "null_precision",
 )  # fmt: skip
 _LENGTHS = ("k", "tick", "batch")
 
@@ -31,9 +31,11 @@ class Setup:
 
     Parameters
     ----------
-    recall, period, interval, granularity, basic_window, min_wait, max_wait, initial_wait
+    recall, null_precision, period, interval, granularity, basic_window
         The target and how it is pursued, as in :class:`~recalljoin.query.Quality`. A value of None
         is taken from the query, or is the default if the query says nothing.
+    min_wait, max_wait, initial_wait
+        Likewise.
     policy
         Name of the policy that chooses K.
     k
@@ -70,6 +72,7 @@ class Setup:
     min_wait: DurationLike | None = None
     max_wait: DurationLike | None = None
     initial_wait: DurationLike | None = None
+    null_precision: float | None = None
     mode: Literal["count", "rows"] = "count"
     arrival_mode: Literal["tuple", "tick"] = "tuple"
     tick: DurationLike = "10 ms"

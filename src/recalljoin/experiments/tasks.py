@@ -20,8 +20,8 @@ from recalljoin.errors import InvalidSetting, RecallJoinError
 from recalljoin.experiments.packing import unpacked
 from recalljoin.quality.adaptive import run_adaptive, run_replay, true_results
 from recalljoin.quality.cell import Cell, Measures
-from recalljoin.quality.local_replay import MOST_TICKS
 from recalljoin.quality.replay import TickReplay
+from recalljoin.quality.replayed import MOST_TICKS
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
 from recalljoin.spark.cells import make_grid
@@ -227,10 +227,13 @@ class RowsTask:
         The run.
     schedule
         K at each step of the run.
+    retention
+        The longest time for which the run remembered tuples.
     """
 
     task: Task
     schedule: Schedule
+    retention: int | None = None
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A function for mapInArrow that produces the results."""
@@ -239,7 +242,14 @@ class RowsTask:
         inputs, setup = self.task.inputs, self.task.setup
         arrivals = inputs.arrivals(batches)
         k = self.schedule.expanded()
-        pipeline = Pipeline(inputs.query, EngineSettings(arrival=setup.arrival_mode, lost=False))
+        # Which tuples leave without a partner depends on losses, and so on how long is remembered.
+        counts_lost = inputs.query.how != "inner"
+        engine = EngineSettings(
+            arrival=setup.arrival_mode,
+            lost=counts_lost,
+            retention=self.retention if counts_lost else None,
+        )
+        pipeline = Pipeline(inputs.query, engine)
         if setup.arrival_mode == "tuple":
             for begin in range(0, len(arrivals), _SLICE):
                 end = min(begin + _SLICE, len(arrivals))

@@ -18,6 +18,7 @@ import numpy as np
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import Bounded
+from recalljoin.quality.null_needs import PreciseNulls
 from recalljoin.quality.policies import make_policy
 from recalljoin.quality.policy import BufferSizePolicy
 from recalljoin.quality.profile import Profile
@@ -51,7 +52,9 @@ class PolicyPlan:
             return self.choice(self.settings)
         policy = make_policy(self.choice, self.settings, **self.options)
         if self.learned is not None:
-            inner = policy.policy if isinstance(policy, Bounded) else policy
+            inner = policy
+            while isinstance(inner, Bounded | PreciseNulls):
+                inner = inner.policy
             assert isinstance(inner, RequiredSlack)
             inner.learn(self.learned)
         return policy

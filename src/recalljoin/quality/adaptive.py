@@ -12,7 +12,7 @@ profile of the interval and chooses the next K.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -43,11 +43,16 @@ if TYPE_CHECKING:
 
 def true_results(query: BoundQuery, arrivals: Arrivals) -> Timeline:
     """All true results by their time: one run that waits for the end of the input."""
-    pipeline = Pipeline(query, EngineSettings(rows=False, lost=False))
-    drain(pipeline.push(arrivals, k=MAX_TIME))
+    if query.how == "inner":
+        pipeline = Pipeline(replace(query, emit="ordered"), EngineSettings(rows=False, lost=False))
+        drain(pipeline.push(arrivals, k=MAX_TIME))
+    else:
+        pipeline = Pipeline(query, EngineSettings(arrival="tick", rows=False, lost=False))
+        tick = np.zeros(len(arrivals), dtype=np.int64)
+        drain(pipeline.push_ticks(arrivals, tick, n_ticks=1, k=MAX_TIME))
     _, step = drain(pipeline.flush())
     assert not step.late.any()
-    return Timeline.of(step.ts, step.n_join)
+    return Timeline.of(*step.produced)
 
 
 def run_adaptive(
@@ -121,13 +126,20 @@ class _Log:
     def __post_init__(self) -> None:
         self.produced_ts: list[Int64s] = []
         self.produced_n: list[Int64s] = []
+        self.nulls: list[Int64s] = []
+        self.false_nulls: list[Int64s] = []
         self.lost_ts: list[Int64s] = []
         self.lost_n: list[Int64s] = []
 
     def observe(self, step: Step) -> None:
-        in_order = ~step.late
-        self.produced_ts.append(step.ts[in_order])
-        self.produced_n.append(step.n_join[in_order])
+        ts, n = step.produced
+        if step.told is not None:
+            # Rows that have left in error are taken out below, wherever they were counted.
+            ts, n = ts[n >= 0], n[n >= 0]
+            self.nulls.append(step.told.nulls)
+            self.false_nulls.append(step.told.false_nulls)
+        self.produced_ts.append(ts)
+        self.produced_n.append(n)
         self.lost_ts.append(step.lost_ts)
         self.lost_n.append(step.lost_n)
         self.n_in_order += len(self.produced_ts[-1])
@@ -136,7 +148,12 @@ class _Log:
 
     @property
     def produced(self) -> Timeline:
-        return Timeline.of(np.concatenate(self.produced_ts), np.concatenate(self.produced_n))
+        ts, n = np.concatenate(self.produced_ts), np.concatenate(self.produced_n)
+        if self.false_nulls:
+            order = np.argsort(ts, kind="stable")
+            ts, n = ts[order], n[order]
+            np.subtract.at(n, np.searchsorted(ts, np.concatenate(self.false_nulls)), 1)
+        return Timeline.of(ts, n)
 
     @property
     def lost(self) -> Timeline:
@@ -145,9 +162,10 @@ class _Log:
     @property
     def counted(self) -> Timeline:
         """All results that are known: produced and lost."""
+        produced = self.produced
         return Timeline.of(
-            np.concatenate(self.produced_ts + self.lost_ts),
-            np.concatenate(self.produced_n + self.lost_n),
+            np.concatenate([produced.ts, *self.lost_ts]),
+            np.concatenate([np.diff(produced.until), *self.lost_n]),
         )
 
 
@@ -256,11 +274,14 @@ def run_replay(
         n_seen=n_seen,
         n_true=0,
         n_lost=log.lost.total,
+        n_nulls=sum(map(len, log.nulls)) if log.nulls else None,
+        n_false_nulls=sum(map(len, log.false_nulls)) if log.nulls else None,
         n_late=log.n_late,
         n_beyond=log.n_beyond,
         refused=refused,
         n_tuples=len(source.arrivals),
-        latency=latency.latency(),
+        # Results that leave at once do not wait for K.
+        latency=latency.latency() if source.query.emit == "ordered" else None,
         adaptation_seconds=np.array(took),
         seconds=seconds,
     )

@@ -24,9 +24,11 @@ from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.step import drain
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.null_needs import need_of, precision_by_k
 from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
+from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.step import Step
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.query.durations import DurationLike, TimeUnit
     from recalljoin.query.model import Query
@@ -80,7 +83,12 @@ class Advice:
     """Recall of recalljoin against K."""
     watermark: RecallCurve
     """Recall of a plain Spark join against the watermark delay, if every row came in a
-    micro-batch of its own. Longer batches lose less: the watermark only moves between batches."""
+    micro-batch of its own. Longer batches lose less: the watermark only moves between batches. The
+    curve is about pairs, whatever the kind of join."""
+    null_precision: float | None = None
+    """Share asked for of the rows without a partner that are true; None where there are none."""
+    nulls: RecallCurve | None = None
+    """This share against K; ``k_ms`` is enough for it as well."""
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""
@@ -93,9 +101,17 @@ class Advice:
             "results": self.n_results,
             "slack": {"delay_ms": self.slack.delay_ms, "recall": self.slack.recall},
             "watermark": {"delay_ms": self.watermark.delay_ms, "recall": self.watermark.recall},
+            **self._nulls_json(),
         }
 
+    def _nulls_json(self) -> dict[str, Any]:
+        if self.nulls is None:
+            return {}
+        curve = {"delay_ms": self.nulls.delay_ms, "precision": self.nulls.recall}
+        return {"null_precision": self.null_precision, "nulls": curve}
 
+
+@named_options
 def advise(
     query: str | Query,
     inputs: Mapping[str, pa.Table] | None = None,
@@ -139,7 +155,10 @@ def advise(
     bound = counted.bind(schemas, time_unit=time_unit)
     settings = PolicySettings.of(bound)
     if recall is not None:
-        settings = replace(settings, recall=recall)
+        precision = settings.null_precision
+        if precision is not None and (bound.quality is None or precision == settings.recall):
+            precision = recall
+        settings = replace(settings, recall=recall, null_precision=precision)
     arrivals = arrivals_of(bound, tables, max_ahead=max_ahead_of(bound, max_ahead))
     for doubt in doubts_about(bound, arrivals):
         _LOG.warning("%s", doubt)
@@ -160,28 +179,62 @@ class _Sample:
         self.behind = known - arrivals.ts
 
     def advise(self, settings: PolicySettings) -> Advice:
-        slack = self._count(slack=True)
+        step = self._all_results()
+        slack = step.slack[0]
         total = int(slack.sum())
         if not total:
             message = "the sample holds no result, so nothing can be said about recall"
             raise InvalidSetting(message)
         curve = _in_ms(ENOUGH[: len(slack)], np.cumsum(slack) / total, self.query.unit)
-        watermark = self._watermark_curve(settings.recall, total)
+        pairs = total if self.query.how == "inner" else self._count()
+        watermark = self._watermark_curve(settings.recall, pairs)
         k, delay = curve.needed(settings.recall), watermark.needed(settings.recall)
         assert k is not None, "the largest slack produces everything"
+        nulls = None
+        if settings.null_precision is not None and step.told is not None:
+            share = precision_by_k(step.told.needs)
+            nulls = _in_ms(ENOUGH[: len(share)], share, self.query.unit)
+            least = np.array([need_of(step.told.needs, settings.null_precision)])
+            k = max(k, *_in_ms(least, np.ones(1), self.query.unit).delay_ms)
         assert delay is not None, "the largest delay drops nothing"
         (largest,) = _in_ms(np.array([self.largest_delay]), np.ones(1), self.query.unit).delay_ms
         return Advice(
-            settings.recall, k, delay, largest, len(self.arrivals), total, curve, watermark
+            settings.recall,
+            k,
+            delay,
+            largest,
+            len(self.arrivals),
+            total,
+            curve,
+            watermark,
+            settings.null_precision,
+            nulls,
         )
 
-    def _count(self, kept: NDArray[np.bool_] | None = None, *, slack: bool = False) -> Int64s:
-        """All results of the tuples kept; with ``slack``, counted by required slack."""
-        pipeline = Pipeline(self.query, EngineSettings(rows=False, lost=False, slack=slack))
-        arrivals = self.arrivals if kept is None else _only(self.arrivals, kept)
+    def _all_results(self) -> Step:
+        """All rows of the join, counted by required slack."""
+        if self.query.how == "inner":
+            return self._joined(self.arrivals, slack=True)
+        pipeline = Pipeline(
+            self.query, EngineSettings(arrival="tick", rows=False, lost=False, slack=True)
+        )
+        # Every tuple is a tick of its own, as it is where tuples arrive one by one.
+        n = len(self.arrivals)
+        drain(pipeline.push_ticks(self.arrivals, np.arange(n), n_ticks=n, k=MAX_TIME))
+        _, step = drain(pipeline.flush())
+        return step
+
+    def _joined(self, arrivals: Arrivals, *, slack: bool = False) -> Step:
+        pairs = replace(self.query, how="inner", emit="ordered")
+        pipeline = Pipeline(pairs, EngineSettings(rows=False, lost=False, slack=slack))
         drain(pipeline.push(arrivals, k=MAX_TIME))
         _, step = drain(pipeline.flush())
-        return step.slack[0] if slack else np.array([step.n_join.sum()])
+        return step
+
+    def _count(self, kept: NDArray[np.bool_] | None = None) -> int:
+        """How many pairs the tuples kept make."""
+        arrivals = self.arrivals if kept is None else _only(self.arrivals, kept)
+        return int(self._joined(arrivals).n_join.sum())
 
     def _watermark_curve(self, recall: float, total: int) -> RecallCurve:
         """Recall of some delays of ENOUGH, among them the smallest that reaches each target."""
@@ -189,7 +242,7 @@ class _Sample:
 
         def recall_of(place: int) -> float:
             if place not in found:
-                found[place] = int(self._count(self.behind < ENOUGH[place]).sum()) / total
+                found[place] = self._count(self.behind < ENOUGH[place]) / total if total else 1.0
             return found[place]
 
         all_of_it = int(np.searchsorted(ENOUGH, self.behind.max(initial=0), side="right"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.times import FOREVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profiling import follow_ticks, follow_tuples, profile_of
 
@@ -213,6 +213,7 @@ class Cell:
         k: int | Int64s,
         marks: Int64s,
         idle: NDArray[np.bool_] | None = None,
+        release: int = NEVER,
         flags: Flags = (),
     ) -> Generator[pa.RecordBatch, None, Outcome]:
         """Let whole ticks arrive; the other parameters go to the pipeline unchanged.
@@ -222,7 +223,7 @@ class Cell:
         before = self.pipeline.local_times
         arrived, _ = follow_ticks(arrivals.stream, arrivals.ts, tick, marks=marks, before=before)
         step = yield from self.pipeline.push_ticks(
-            arrivals, tick, n_ticks=len(marks), k=k, marks=marks, idle=idle
+            arrivals, tick, n_ticks=len(marks), k=k, marks=marks, idle=idle, release=release
         )
         return self._taken(step, arrivals, arrived, before, flags)
 

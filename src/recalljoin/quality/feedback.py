@@ -20,6 +20,7 @@ import numpy as np
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.delays import LatestDelays
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from recalljoin.quality.policy import State
@@ -115,11 +116,12 @@ class Feedback:
         may_miss = MAY_MISS_MOST if self.recall > MOST else MAY_MISS
         if recall >= self.recall:
             self._below_since = None
-            self.push = max(1.0, self.push / PUSH ** (n_new / PUSH_EVERY))
+            self.push = max(1.0, self.push * PUSH ** (-n_new / PUSH_EVERY))
             shrinking = 1 - GROWTH * may_miss / (1 - may_miss)
             self.margin = max(1.0, self.margin * shrinking**n_new)
             return
-        self.margin = min(MARGIN, self.margin * (1 + GROWTH) ** n_new)
+        # After a night without tuples there are so many new slots that the power would overflow.
+        self.margin = min(MARGIN, self.margin * (1 + GROWTH) ** min(n_new, SLOTS))
         if self._below_since is None:
             self._below_since = self._newest
         of_newest = self.measured(NEWEST)
@@ -129,7 +131,7 @@ class Feedback:
             and of_newest is not None
             and of_newest < self.recall
         ):
-            self.push *= PUSH
+            self.push = min(self.push * PUSH, float(MAX_TIME))
             self._pushed = self._newest
 
     def corrected(self, k: int) -> int:

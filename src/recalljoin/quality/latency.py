@@ -56,7 +56,8 @@ class LatencyMeter:
         early = (base == NEVER) | (base < ts)
         n_early = float(step.slack[0, 0])
         n_rest = float(step.slack[0].sum()) - n_early
-        if n_early + n_rest == 0:
+        # The slack of an outer or semi join is not that of its pairs alone.
+        if n_early + n_rest == 0 or step.told is not None:
             self._add(waited, n.astype(np.float64))
             return
         # Results that required no slack: all members came before the slowest stream had reached

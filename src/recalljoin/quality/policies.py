@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality import baselines, paper, slack  # noqa: F401 - they register their policies
 from recalljoin.quality.bounds import bounded
+from recalljoin.quality.null_needs import with_precise_nulls
 from recalljoin.quality.policy import REGISTERED
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def make_policy(name: str, settings: PolicySettings, **options: Any) -> BufferSi
             "leave it out, or take the policy 'slack'"
         )
         raise InvalidSetting(message)
-    return bounded(factory(settings, **options), settings)
+    return bounded(with_precise_nulls(factory(settings, **options), settings), settings)
 
 
 def _options_of(factory: Factory) -> dict[str, bool]:

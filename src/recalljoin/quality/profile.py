@@ -6,7 +6,7 @@ a micro-batch of one cell; the sum of two profiles describes both stretches, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +121,12 @@ class Profile:
     a tuple is can be seen between ticks only."""
     n_uncomputable: int = 0
     """How often a condition could not be computed; the tuples count as not matching."""
+    nulls: Tally = field(default_factory=Tally.empty)
+    """Rows without a partner that have left, by their time."""
+    false_nulls: Tally = field(default_factory=Tally.empty)
+    """Rows of these, earlier ones among them, of which a partner came after all."""
+    null_needs: Int64s = field(default_factory=lambda: np.zeros((3, 1), dtype=np.int64))
+    """What each K would have given (:data:`recalljoin.engine.verdicts.UNMATCHED`)."""
 
     @classmethod
     def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:
@@ -172,8 +178,8 @@ class Profile:
 
     @property
     def n_produced(self) -> int:
-        """Results produced."""
-        return int(self.n_join.sum())
+        """Rows produced, without those that have left in error."""
+        return self.produced.total
 
     @property
     def n_lost(self) -> int:
@@ -223,12 +229,15 @@ class Profile:
             counted_since=max(self.counted_since, other.counted_since),
             tick_span=max(self.tick_span, other.tick_span),
             n_uncomputable=self.n_uncomputable + other.n_uncomputable,
+            nulls=self.nulls + other.nulls,
+            false_nulls=self.false_nulls + other.false_nulls,
+            null_needs=_added(self.null_needs, other.null_needs),
         )
 
     def to_json(self) -> dict[str, Any]:
         """As numbers, texts and lists; histograms without their empty bins."""
         content: dict[str, Any] = {}
-        for name in (field.name for field in fields(self) if field.name != "arrived"):
+        for name in (each.name for each in fields(self) if each.name != "arrived"):
             value = getattr(self, name)
             if isinstance(value, Tally):
                 value = value.to_json()
@@ -247,10 +256,11 @@ class Profile:
         """From :meth:`to_json`."""
         values: dict[str, Any] = {**content, "arrived": None}
         for name, kind in _HISTOGRAMS.items():
-            if values[name] is not None:
+            if values.get(name) is not None:
                 values[name] = _dense(values[name], kind, flat=name in ("n_join", "n_cross"))
-        for name in ("produced", "lost"):
-            values[name] = Tally.from_json(values[name])
+        for name in ("produced", "lost", "nulls", "false_nulls"):
+            if name in values:
+                values[name] = Tally.from_json(values[name])
         for name in ("received", "beyond"):
             values[name] = tuple(Tally.from_json(each) for each in values[name])
         for name in ("n_k_sync", "begins", "ends"):
@@ -269,6 +279,7 @@ _HISTOGRAMS: dict[str, type[np.generic]] = {
     "slack": np.int64,
     "behind": np.int64,
     "beyond_slack": np.int64,
+    "null_needs": np.int64,
 }
 
 

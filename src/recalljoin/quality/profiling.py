@@ -6,7 +6,7 @@ from the local times of the streams alone, so a whole recording is annotated at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -193,20 +193,33 @@ def profile_of(
         n_cross=crossed if whole else None,
         largest_join=int(n_join.max(initial=0)),
         largest_cross=float(n_cross.max(initial=0.0)),
-        produced=Tally.of(step.ts[triggers], n_join, bucket=bucket),
+        produced=Tally.of(*step.produced, bucket=bucket),
         lost=Tally.of(step.lost_ts, step.lost_n, bucket=bucket),
         received=_by_time(step, owned_here, m, bucket),
         beyond=_by_time(step, beyond, m, bucket),
         unknown=_unknown(step, beyond, np.array(windows, dtype=np.int64)),
         behind=behind,
         beyond_slack=beyond_slack,
-        slack=step.slack,
+        # A row that was counted may be taken back in a later step, of which nothing else is known.
+        slack=step.slack if step.told is None else np.maximum(step.slack, 0),
         join_time=step.join_time,
         base_time=step.base_time,
         counted_since=step.counted_since,
         tick_span=tick_span,
         n_uncomputable=step.n_uncomputable,
+        **_of_nulls(step, bucket),
     )
+
+
+def _of_nulls(step: Step, bucket: int) -> dict[str, Any]:
+    """What the profile of an outer, semi or anti join has besides."""
+    if step.told is None:
+        return {}
+    return {
+        "nulls": Tally.of(step.told.nulls, bucket=bucket),
+        "false_nulls": Tally.of(step.told.false_nulls, bucket=bucket),
+        "null_needs": step.told.needs,
+    }
 
 
 _ALL = np.empty(0, dtype=np.bool_)

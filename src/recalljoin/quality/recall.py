@@ -15,6 +15,7 @@ import numpy as np
 
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.beyond_horizon import BeyondShares, most_completed
+from recalljoin.quality.recent_counts import RecentCounts
 from recalljoin.quality.share_known import Shown
 from recalljoin.quality.tally import Tally
 
@@ -120,11 +121,14 @@ class RecallMeter:
         self._known_since = known_since
         self._m = m = len(self.windows)
         # The bound looks at tuples up to two windows before the period.
-        self._n = (period + 2 * max(self.windows)) // bucket + 4
-        # Rings by bucket number: results produced and lost, tuples received and beyond the horizon
-        # for each stream; and the losses found since the base time last moved.
-        self._counts = np.zeros((3 + 2 * m, self._n), dtype=np.int64)
-        self._newest = NEVER
+        n_kept = (period + 2 * max(self.windows)) // bucket + 4
+        # By bucket: results produced and lost, tuples received and beyond the horizon for each
+        # stream.
+        self._counts = RecentCounts(2 + 2 * m, n_kept)
+        # Last bucket with a tuple beyond the horizon.
+        self._last_beyond = NEVER
+        # Losses found since the base time last moved.
+        self._new_losses = Tally.empty()
         self._shown = Shown(MEMORY * period)
         self._beyond = BeyondShares(period, m)
         self.join_time = self.base_time = NEVER
@@ -133,35 +137,21 @@ class RecallMeter:
         """Take in what a stretch of time has shown."""
         assert self.bucket % profile.bucket == 0, "profiles are cut into other buckets"
         tallies = (profile.produced, profile.lost, *profile.received, *profile.beyond)
-        for row, tally in enumerate(tallies):
-            self._count(row, tally, self.bucket // profile.bucket)
+        coarser = self.bucket // profile.bucket
+        for row, tally in enumerate(_coarser(tally, coarser) for tally in tallies):
+            self._counts.add(row, tally)
+            if row >= 2 + self._m and len(tally.keys):
+                self._last_beyond = max(self._last_beyond, int(tally.keys[-1]))
         if profile.base_time > self.base_time:
-            self._counts[-1] = 0
+            self._new_losses = Tally.empty()
         else:
-            self._count(-1, profile.lost, self.bucket // profile.bucket)
+            self._new_losses += _coarser(profile.lost, coarser)
         self._shown.observe(profile)
         self._beyond.observe(profile)
         self.base_time = max(self.base_time, profile.base_time)
         if profile.join_time != NEVER:
             self.join_time = max(self.join_time, profile.join_time)
-            self._advance(self.join_time // self.bucket)
-
-    def _count(self, row: int, tally: Tally, coarser: int) -> None:
-        if not len(tally.keys):
-            return
-        keys = tally.keys // coarser
-        self._advance(int(keys[-1]))
-        kept = keys > self._newest - self._n
-        np.add.at(self._counts[row], keys[kept] % self._n, tally.counts[kept])
-
-    def _advance(self, key: int) -> None:
-        if key <= self._newest:
-            return
-        if self._newest == NEVER or key - self._newest >= self._n:
-            self._counts[:] = 0
-        else:
-            self._counts[:, np.arange(self._newest + 1, key + 1) % self._n] = 0
-        self._newest = key
+            self._counts.advance(self.join_time // self.bucket)
 
     def measure(self) -> Measurement:
         """Recall over the last period up to the join time."""
@@ -170,12 +160,14 @@ class RecallMeter:
             return Measurement(NEVER, 0, 0)
         begin, end = (until - self.period) // self.bucket, until // self.bucket
         slots = np.arange(begin + 1, end + 1)
-        produced, lost = self._counts[:2, slots % self._n]
+        produced, lost = self._counts.between(begin + 1, end)[:2]
         # The youngest result of a slot; the period ends within its last one.
         youngest = np.minimum((slots + 1) * self.bucket - 1, until)
         # While a stream is silent the base time stands still, and so does the age of results.
         # Losses found meanwhile are results that were not known at that age.
-        known = produced + lost - self._counts[-1, slots % self._n]
+        known = produced + lost
+        new = (self._new_losses.keys > begin) & (self._new_losses.keys <= end)
+        known[self._new_losses.keys[new] - begin - 1] -= self._new_losses.counts[new]
         true = (known / self._shown.share(self.base_time - youngest)).sum()
         recall = ratio(float(produced.sum()), max(float(true), float((produced + lost).sum())))
         if recall is not None:
@@ -189,11 +181,9 @@ class RecallMeter:
         reach = 2 * max(self.windows) // self.bucket + 2
         if (begin - reach) * self.bucket < self._known_since:
             return np.inf
-        rows = self._counts[2:-1]
-        if not rows[self._m :].any():
+        if self._last_beyond < self._counts.oldest:
             return 0.0
-        keys = np.arange(self._newest - self._n + 1, self._newest + 1)
-        tallies = [_tally(keys, row[keys % self._n]) for row in rows]
+        tallies = [self._counts.row(row) for row in range(2, 2 + 2 * self._m)]
         received, beyond = tallies[: self._m], tallies[self._m :]
         completed = most_completed(beyond, received, windows=self.windows, bucket=self.bucket)
         unknown = 0.0
@@ -203,9 +193,9 @@ class RecallMeter:
         return unknown
 
 
-def _tally(keys: Int64s, counts: Int64s) -> Tally:
-    (some,) = np.nonzero(counts)
-    return Tally(keys[some], counts[some])
+def _coarser(tally: Tally, factor: int) -> Tally:
+    """The same counts in buckets that are ``factor`` times as wide."""
+    return tally if factor == 1 else Tally.of(tally.keys, tally.counts, bucket=factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,6 +112,10 @@ class RunRecord:
     """How long each choice of K took."""
     seconds: float
     """How long the join took, adaptation included."""
+    n_nulls: int | None = None
+    """Rows that left without a partner; None for an inner join."""
+    n_false_nulls: int | None = None
+    """Rows of these that left in error, as far as that is known."""
     notes: tuple[str, ...] = ()
     """What seems to be wrong with the input, in sentences."""
 
@@ -119,6 +123,13 @@ class RunRecord:
     def n_produced(self) -> int:
         """Results produced."""
         return self.produced.total
+
+    @property
+    def null_precision(self) -> float | None:
+        """Share of the rows without a partner that are true; None for an inner join."""
+        if self.n_nulls is None or self.n_false_nulls is None:
+            return None
+        return 1 - self.n_false_nulls / self.n_nulls if self.n_nulls else 1.0
 
     def against(self, truth: Timeline) -> RunRecord:
         """The same run, with recall measured against ``truth``."""
@@ -180,6 +191,7 @@ class RunRecord:
             "produced": self.n_produced,
             "true": self.n_true,
             "lost": self.n_lost,
+            **self._nulls_json(),
             "late": self.n_late,
             "beyond_horizon": self.n_beyond,
             "refused": sum(self.refused.values()),
@@ -194,6 +206,15 @@ class RunRecord:
             "seconds": self.seconds,
             "tuples": self.n_tuples,
             "notes": list(self.notes),
+        }
+
+    def _nulls_json(self) -> dict[str, Any]:
+        if self.n_nulls is None:
+            return {}
+        return {
+            "nulls": self.n_nulls,
+            "false_nulls": self.n_false_nulls,
+            "null_precision": self.null_precision,
         }
 
 

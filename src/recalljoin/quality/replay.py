@@ -17,8 +17,9 @@ import numpy as np
 
 from recalljoin.engine.arrivals import ticks_of
 from recalljoin.engine.progress import marks_of
-from recalljoin.engine.step import Step, drain, side_by_side
+from recalljoin.engine.step import Step, drain, side_by_side, together
 from recalljoin.engine.times import NEVER
+from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from recalljoin.quality.horizon import Kept
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
+
+MOST_TICKS, TICKS_PER_TUPLE = 10_000_000, 100
+"""Ticks that an evaluation goes through one by one, with tuples or without: so many in all, or so
+many for each tuple, whichever is more. One stray arrival would take more memory than there is."""
 
 
 class Replay(ABC):
@@ -208,6 +213,12 @@ class TickReplay(Replay):
         super().__init__(cells, arrivals)
         self.tick = ticks_of(arrivals, length)
         n = int(self.tick[-1]) + 1 if len(arrivals) else 0
+        if n > max(MOST_TICKS, TICKS_PER_TUPLE * len(arrivals)):
+            message = (
+                f"there are {n} ticks between the first and the last arrival, and {len(arrivals)} "
+                "tuples; write a longer `tick`, or leave the stray arrivals out"
+            )
+            raise InvalidSetting(message)
         self.marks = marks_of(self.tick, arrivals.stream, arrivals.ts, n_ticks=n, m=self.m)
         self.arrived, self.clocks = follow_ticks(
             arrivals.stream, arrivals.ts, self.tick, marks=self.marks, before=no_clocks(self.m)
@@ -294,8 +305,10 @@ class TickReplay(Replay):
         slack = np.zeros((2, bins), dtype=np.int64)
         for step in steps:
             slack[:, : step.slack.shape[1]] += step.slack
+        columns: dict[str, Any] = {name: column(name) for name in names}
         return Step(
-            **{name: column(name) for name in names},
+            **columns,
+            told=together([step.told for step in steps]),
             row=chosen(rows)[order],
             lost_ts=np.concatenate([step.lost_ts for step in steps]),
             lost_n=np.concatenate([step.lost_n for step in steps]),

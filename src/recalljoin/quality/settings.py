@@ -41,6 +41,8 @@ class PolicySettings:
         Largest K, whatever the recall; None for no limit.
     initial_wait
         K at the beginning, until enough is known; None for a sixth of a period.
+    null_precision
+        Share of the rows without a partner that must be true; None where there are no such rows.
 
     Raises
     ------
@@ -58,6 +60,7 @@ class PolicySettings:
     min_wait: int = 0
     max_wait: int | None = None
     initial_wait: int | None = None
+    null_precision: float | None = None
 
     def __post_init__(self) -> None:
         faults = []
@@ -119,7 +122,7 @@ class PolicySettings:
         quality = query.quality
         if quality is None:
             lengths = [window * NANOSECONDS_PER[query.unit] for window in windows]
-            quality = bind_quality(Quality(), lengths, query.unit, [])
+            quality = bind_quality(Quality(), lengths, query.unit, [], query.how)
         # The defaults are whole numbers in every unit.
         assert quality is not None
         return cls(
@@ -133,4 +136,5 @@ class PolicySettings:
             min_wait=quality.min_wait,
             max_wait=quality.max_wait,
             initial_wait=quality.initial_wait,
+            null_precision=quality.null_precision,
         )

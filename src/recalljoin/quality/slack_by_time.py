@@ -140,7 +140,7 @@ class SlackByTime:
         self._blocks[places] = bins.reshape(len(places), -1, BLOCK).sum(axis=2)
 
     def _add_produced(self, bins: Int64s, slots: Int64s, counts: Int64s) -> None:
-        if not bins.any() or not len(slots):
+        if not bins.any() or counts.sum() <= 0:
             return
         # Usually one or two slots; the slack is taken to be spread in the same way in each slot.
         places, n = np.unique(np.maximum(slots, self.oldest), return_inverse=True)

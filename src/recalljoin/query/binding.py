@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from recalljoin.errors import InvalidQuery, InvalidTarget
-from recalljoin.query.bound_query import BoundQuery, BoundStream, Conjunct, EqualityClass
+from recalljoin.query.bound_query import (
+    RESULT_TIME,
+    BoundQuery,
+    BoundStream,
+    Conjunct,
+    EqualityClass,
+)
 from recalljoin.query.durations import (
     MAX_TIME,
     NANOSECONDS_PER,
@@ -20,9 +26,17 @@ from recalljoin.query.durations import (
 )
 from recalljoin.query.expressions import Call, Column
 from recalljoin.query.grammar import parse_condition
+from recalljoin.query.kinds import kind_faults
 from recalljoin.query.lowering import Lowering
 from recalljoin.query.one_stream import OneStream, computed_columns
-from recalljoin.query.outputs import Outputs, check_outputs, lower_outputs
+from recalljoin.query.outputs import (
+    Outputs,
+    check_outputs,
+    check_shown,
+    check_where,
+    lower_outputs,
+    with_where,
+)
 from recalljoin.query.quality import bind_quality
 from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import Name, Scope, find, matching
@@ -36,6 +50,7 @@ if TYPE_CHECKING:
 
     from recalljoin.query.expressions import Expression
     from recalljoin.query.functions import Functions
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.query.model import Stream
     from recalljoin.query.quality import Quality
 
@@ -63,6 +78,18 @@ class Bindable(Protocol):
     def functions(self) -> Functions:
         """The user's own functions."""
 
+    @property
+    def how(self) -> How:
+        """Kind of join."""
+
+    @property
+    def emit(self) -> Emit:
+        """When results leave."""
+
+    @property
+    def where(self) -> str | None:
+        """What must be true of a row to come out."""
+
 
 @dataclass
 class Faults:
@@ -82,12 +109,14 @@ def check(statement: Bindable, faults: Faults) -> None:
     """Record the faults that show without schemas."""
     if not _check_streams([stream.name for stream in statement.streams], faults):
         return
+    faults.query.extend(kind_faults(statement.how, statement.emit, len(statement.streams)))
     scope = Scope([s.name for s in statement.streams], [None] * len(statement.streams))
     lowering = Lowering(scope, statement.functions)
     try:
         if statement.condition is not None:
             for part in conjuncts(parse_condition(statement.condition)):
                 lowering.check(part)
+        check_where(statement.where, statement.how, lowering)
     except InvalidQuery as error:
         faults.query.extend(error.faults)
     try:
@@ -126,6 +155,7 @@ def bind(
     if time_unit not in NANOSECONDS_PER:
         faults.query.append(f"`time_unit` must be one of s, ms, us, ns, got {time_unit!r}")
         time_unit = "ms"
+    faults.query.extend(kind_faults(statement.how, statement.emit, len(statement.streams)))
     found = [_schema(stream, schemas, faults) for stream in statement.streams]
     unit = _unit(statement.streams, found, time_unit, faults)
     streams = [
@@ -148,7 +178,7 @@ def bind(
     quality = None
     if statement.quality is not None:
         lengths = [stream.window * NANOSECONDS_PER[unit] for stream in known]
-        quality = bind_quality(statement.quality, lengths, unit, faults.target)
+        quality = bind_quality(statement.quality, lengths, unit, faults.target, statement.how)
     if computed is not None:
         known = [replace(s, computed=computed.get(s.name, s.computed)) for s in known]
     return BoundQuery(
@@ -162,6 +192,10 @@ def bind(
         count_name=outputs.count_name,
         time_unit=time_unit,
         spark_select=outputs.texts,
+        how=statement.how,
+        emit=statement.emit,
+        where=outputs.where,
+        spark_where=outputs.where_text,
     )
 
 
@@ -171,6 +205,11 @@ def _check_streams(names: Sequence[str], faults: Faults) -> bool:
         faults.query.append(f"a join takes at least two streams, got {len(names)}; add another")
     seen: set[str] = set()
     for name in names:
+        if name.lower() == RESULT_TIME:
+            faults.query.append(
+                f"a stream is called `{name}`, as the column with the time of a result is; give it "
+                f"an alias, as in `{name} AS other`"
+            )
         if name.lower() in seen:
             faults.query.append(
                 f"two streams are called `{name}` (names ignore case); "
@@ -199,7 +238,11 @@ def _lower(
     except InvalidQuery as error:
         faults.query.extend(error.faults)
     try:
-        outputs = lower_outputs(statement.select, lowering, on_spark=computed is not None)
+        on_spark = computed is not None
+        outputs = lower_outputs(statement.select, lowering, on_spark=on_spark)
+        check_where(statement.where, statement.how, lowering)
+        outputs = with_where(outputs, statement.where, lowering, on_spark=on_spark)
+        check_shown(outputs, statement.how, lowering)
     except InvalidQuery as error:
         faults.query.extend(error.faults)
     faults.query.extend(lowering.faults)

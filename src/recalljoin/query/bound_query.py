@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.expressions import Expression
+    from recalljoin.query.kinds import Emit, How
+
+RESULT_TIME: Final = "result_time"
+"""Column of every output with the timestamp of the result."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class BoundQuality:
     min_wait: int
     max_wait: int | None
     initial_wait: int | None
+    null_precision: float | None = None
+    """Smallest share of the nulls that are true; None where a join has no nulls."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,14 @@ class BoundQuery:
     spark_select: tuple[tuple[str, str], ...] | None = None
     """The outputs that Spark computes over one struct per stream: names and SQL. None without
     Spark, for ``*`` and when only counting."""
+    how: How = "inner"
+    """Which rows the join has."""
+    emit: Emit = "ordered"
+    """When a result leaves."""
+    where: tuple[Expression, ...] = ()
+    """What must be true of a row to come out; beside an outer, semi or anti join only."""
+    spark_where: str | None = None
+    """The same as SQL over one struct per stream, where Spark checks it."""
 
     def time_text(self, stream: BoundStream) -> str:
         """A stream's column of event time and its unit, to tell states of different queries apart.

@@ -94,6 +94,11 @@ def in_unit(length: int, unit: TimeUnit) -> int:
     return length // NANOSECONDS_PER[unit]
 
 
+def too_long(name: str, value: DurationLike, unit: TimeUnit) -> str:
+    """The fault of a duration beyond :data:`MAX_TIME`."""
+    return f"`{name}` is too long to count in {unit}, got {value!r}; write a shorter one"
+
+
 def describe(length: int) -> str:
     """Shortest usual spelling of ``length`` nanoseconds.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from recalljoin.query.bound_query import BoundQuery
 from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.kinds import PRESERVED, shown
+from recalljoin.query.options import named_options
 from recalljoin.query.render import render
 from recalljoin.query.sources import schema_of
 from recalljoin.query.stream_columns import data_of, with_columns
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from recalljoin.query.sources import Source
 
 
+@named_options
 def explain(
     query: str | Query | BoundQuery,
     inputs: Mapping[str, Source] | None = None,
@@ -105,14 +108,30 @@ def _explained(bound: BoundQuery) -> str:
             for found in bound.classes
         ],
         "further conditions": [render(part.expression, names) for part in bound.residual],
+        **_rows(bound, names),
         "output": _output(bound, names),
         "quality": _quality(bound.quality, bound),
     }
-    lines = []
+    lines: list[str] = []
     for title, content in sections.items():
         lines.append(title)
         lines.extend(f"  {line}" for line in content or ["none"])
     return "\n".join([*lines, f"times are counted in {bound.unit}"])
+
+
+def _rows(bound: BoundQuery, names: list[str]) -> dict[str, list[str]]:
+    """Which rows there are and when they leave, unless the join is inner and in order."""
+    alone = [names[s] for s in PRESERVED[bound.how]]
+    lines = []
+    if bound.how in ("left", "right", "full"):
+        lines.append(f"pairs, and tuples of {' and '.join(alone)} without a partner")
+    elif bound.how != "inner":
+        which = "that have a partner, each once" if bound.how == "semi" else "without a partner"
+        lines.append(f"tuples of {alone[0]} {which}")
+    lines += (f"only where {render(part, names)}" for part in bound.where)
+    if bound.emit == "eager":
+        lines.append("results leave as soon as their last member has arrived")
+    return {"rows": lines} if lines else {}
 
 
 def _duration(ticks: int, bound: BoundQuery) -> str:
@@ -141,7 +160,8 @@ def _output(bound: BoundQuery, names: list[str]) -> list[str]:
     if bound.counts_only:
         return [f"the number of results, as {bound.count_name}"]
     if bound.select is None:
-        return ["one struct per stream: " + ", ".join(names)]
+        structs = [names[s] for s in shown(bound.how, len(names))]
+        return ["one struct per stream: " + ", ".join(structs)]
     return [
         f"{column.name} = {render(column.expression, names)}  ({column.expression.type})"
         for column in bound.select
@@ -159,8 +179,11 @@ def _quality(quality: BoundQuality | None, bound: BoundQuery) -> list[str]:
     steps = ""
     if quality.granularity is not None:
         steps = f"in steps of {_duration(quality.granularity, bound)}, "
+    precision = ""
+    if quality.null_precision is not None:
+        precision = f", {quality.null_precision:g} of the nulls true"
     return [
-        f"recall of at least {quality.recall:g} over {_duration(quality.period, bound)}",
+        f"recall of at least {quality.recall:g} over {_duration(quality.period, bound)}{precision}",
         f"buffer size chosen every {_duration(quality.interval, bound)}, {steps}basic window "
         f"{_duration(quality.basic_window, bound)}",
         f"longest wait: {waiting}",

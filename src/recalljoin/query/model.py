@@ -9,6 +9,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.binding import Faults, bind, check, columns_for_spark
 from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
 from recalljoin.query.functions import Functions
+from recalljoin.query.options import named_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from recalljoin.query.bound_query import BoundQuery
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.query.quality import Quality
 
 
+@named_options
 @dataclass(frozen=True)
 class Stream:
     """One input of a join.
@@ -89,6 +92,7 @@ class Stream:
         return f"Stream({', '.join([repr(self.name), *data, *named])})"
 
 
+@named_options
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """A sliding-window join of two or more streams.
@@ -107,6 +111,15 @@ class Query:
         How complete the result must be; without a target (None) K is chosen in another way.
     functions
         Functions of your own that the condition and the outputs call.
+    how
+        Which rows a join of two streams has: pairs (``"inner"``); pairs, and tuples of the first,
+        the second or both streams without a partner (``"left"``, ``"right"``, ``"full"``); tuples
+        of the first stream that have a partner (``"semi"``), or have none (``"anti"``).
+    emit
+        When a result leaves: in order, when the watermark passes it (``"ordered"``), or as soon as
+        its last member has arrived (``"eager"``).
+    where
+        What must be true of a row to come out, beside a join that is not inner.
 
     Raises
     ------
@@ -133,6 +146,9 @@ class Query:
     select: str = "*"
     quality: Quality | None = None
     functions: Functions = field(default_factory=Functions)
+    how: How = "inner"
+    emit: Emit = "ordered"
+    where: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without schemas, and make the parts unchangeable."""

@@ -3,7 +3,8 @@
 * A window in brackets follows a stream's name, before or after its alias: ``orders [5 SEC] AS o``.
   ``[RANGE 5 SECONDS]`` is the same window, and ``[5 SEC ON column]`` names the time column.
 * ``WITH RECALL 0.95 OVER 1 MINUTE EVERY 1 SECOND MAX WAIT 10 SECONDS`` closes the query, with
-  ``MIN WAIT`` and ``INITIAL WAIT`` as well; all but the recall may be left out.
+  ``MIN WAIT`` and ``INITIAL WAIT`` as well, and ``NULL PRECISION 0.99`` after the recall of an
+  outer join; all but the recall may be left out.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class RecallClause:
 
     recall: str
     durations: dict[str, str]
+    null_precision: str | None = None
 
 
 class Outline:
@@ -203,12 +205,17 @@ def _read_recall(cursor: Cursor) -> RecallClause:
     if cursor.takes_type(TokenType.MOD):
         cursor.refuse(f"recall is a share; write {float(number) / 100:g} for it", cursor.before)
     durations: dict[str, str] = {}
+    precision = None
+    if cursor.takes("NULL", "PRECISION"):
+        precision = cursor.number()
+        if precision is None:
+            cursor.refuse("a number belongs after PRECISION, such as `0.95`", cursor.before)
     while (name := _read_setting(cursor)) is not None:
         if name in durations:
             cursor.refuse("this is written twice; keep one of the two", cursor.before)
         example = f"a duration belongs after `{cursor.before.text}`, such as `10 SECONDS`"
         durations[name] = cursor.duration(example)
-    return RecallClause(sign + number, durations)
+    return RecallClause(sign + number, durations, precision)
 
 
 def _read_setting(cursor: Cursor) -> str | None:

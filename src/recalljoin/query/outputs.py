@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
-from recalljoin.query.bound_query import OutputColumn
+from recalljoin.query.bound_query import RESULT_TIME, OutputColumn
 from recalljoin.query.expressions import Column
-from recalljoin.query.grammar import parse_outputs
+from recalljoin.query.expressions import columns as columns_of
+from recalljoin.query.grammar import parse_condition, parse_outputs
 from recalljoin.query.one_stream import function_name
 from recalljoin.query.scope import Name, UnknownName
 from recalljoin.query.spelling import shortened
-from recalljoin.query.trees import names_of, present, sql_of, text_of
+from recalljoin.query.trees import conjuncts, names_of, present, sql_of, text_of
 
 if TYPE_CHECKING:
+    from recalljoin.query.expressions import Expression
+    from recalljoin.query.kinds import How
     from recalljoin.query.lowering import Lowering
 
 
@@ -29,6 +32,10 @@ class Outputs:
     count_name: str = "count"
     texts: tuple[tuple[str, str], ...] | None = None
     """For Spark: names and SQL of the outputs, over one struct per stream."""
+    where: tuple[Expression, ...] = ()
+    """What must be true of a row to come out."""
+    where_text: str | None = None
+    """For Spark: the same as SQL over one struct per stream."""
 
 
 def check_outputs(select: str, lowering: Lowering) -> None:
@@ -63,6 +70,58 @@ def lower_outputs(select: str, lowering: Lowering, *, on_spark: bool) -> Outputs
     if special is not None:
         return special
     return _for_spark(trees, lowering) if on_spark else Outputs(_columns(trees, lowering))
+
+
+def check_where(where: str | None, how: How, lowering: Lowering) -> None:
+    """Record the faults of a condition on the rows that show before columns are known."""
+    if where is None:
+        return
+    if how == "inner":
+        lowering.faults.append(
+            "`where` is about the rows of an outer, semi or anti join; write it in the condition"
+        )
+    for part in conjuncts(parse_condition(where)):
+        lowering.check(part, output=True)
+
+
+def with_where(
+    outputs: Outputs, where: str | None, lowering: Lowering, *, on_spark: bool
+) -> Outputs:
+    """The outputs, of which only rows come out for which a condition is true."""
+    if where is None:
+        return outputs
+    tree = parse_condition(where)
+    if not on_spark:
+        return replace(outputs, where=tuple(lowering.condition(tree)))
+    one_stream, streams = lowering.one_stream, lowering.scope.streams
+    if lowering.faults or not lowering.scope.is_complete:
+        return outputs
+    try:
+        read = one_stream.columns(tree)
+    except UnknownName as unknown:
+        lowering.faults.append(f"in `{shortened(text_of(tree))}`: {unknown}")
+        return outputs
+    columns = outputs.columns
+    if columns is not None:
+        known = {column.expression for column in columns}
+        more = dict.fromkeys(column for column in read if column not in known)
+        columns += tuple(OutputColumn(f"{streams[c.stream]}.{c.name}", c) for c in more)
+    text = one_stream.spark_text(tree, structs=True)
+    return replace(outputs, columns=columns, where_text=text)
+
+
+def check_shown(outputs: Outputs, how: How, lowering: Lowering) -> None:
+    """Record the outputs that read a stream whose columns the join does not show."""
+    streams = lowering.scope.streams
+    if how not in ("semi", "anti") or len(streams) < 2:
+        return
+    read = [column.expression for column in outputs.columns or ()]
+    hidden = {c.name for each in (*read, *outputs.where) for c in columns_of(each) if c.stream}
+    for name in sorted(hidden):
+        lowering.faults.append(
+            f"{'a semi' if how == 'semi' else 'an anti'} join shows the columns of "
+            f"`{streams[0]}` only; drop `{streams[1]}.{name}`"
+        )
 
 
 def _read(select: str, lowering: Lowering) -> tuple[list[exp.Expr], Outputs | None]:
@@ -179,6 +238,11 @@ def _name(tree: exp.Expr) -> str:
 def _refuse_duplicates(names: list[str], lowering: Lowering) -> None:
     seen: set[str] = set()
     for name in names:
+        if name.lower() == RESULT_TIME:
+            lowering.faults.append(
+                f"an output is called `{name}`, as the column with the time of the result is; give "
+                f"it another name, as in `{name} AS {name}_in`"
+            )
         if name in seen:
             lowering.faults.append(
                 f"two outputs are called `{name}`; give one another name with AS, "

@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING
 from recalljoin.errors import InvalidQuery, InvalidTarget
 from recalljoin.query.bound_query import BoundQuality
 from recalljoin.query.durations import (
+    MAX_TIME,
     NANOSECONDS_PER,
     DurationLike,
     TimeUnit,
     describe,
     in_unit,
     nanoseconds,
+    too_long,
 )
+from recalljoin.query.kinds import has_nulls
+from recalljoin.query.options import named_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from recalljoin.query.kinds import How
+
 _DEFAULT_BASIC_WINDOW = "10 ms"
 
 
+@named_options
 @dataclass(frozen=True, kw_only=True)
 class Quality:
     """What share of the true results must be produced, and over which stretch of time.
@@ -51,6 +58,9 @@ class Quality:
     initial_wait
         The wait until enough is known of the streams: for example what `advise` says of a sample,
         or the K of an earlier run. By default a sixth of the period.
+    null_precision
+        In a join that shows tuples without a partner: smallest share of these that really have
+        none, in (0, 1]. A larger share waits longer. By default the recall.
 
     Raises
     ------
@@ -72,12 +82,16 @@ class Quality:
     min_wait: DurationLike = 0
     max_wait: DurationLike | None = None
     initial_wait: DurationLike | None = None
+    null_precision: float | None = None
 
     def __post_init__(self) -> None:
         """Check everything that can be checked without knowing the streams."""
-        faults = _recall_faults(self.recall)
+        faults = _share_faults("recall", self.recall)
+        if self.null_precision is not None:
+            faults += _share_faults("null_precision", self.null_precision)
         lengths: dict[str, int] = {}
-        for name in (field.name for field in fields(self) if field.name != "recall"):
+        shares = ("recall", "null_precision")
+        for name in (field.name for field in fields(self) if field.name not in shares):
             value = getattr(self, name)
             if value is None:
                 continue
@@ -108,7 +122,11 @@ class Quality:
 
 
 def bind_quality(
-    quality: Quality, windows: Sequence[int], unit: TimeUnit, faults: list[str]
+    quality: Quality,
+    windows: Sequence[int],
+    unit: TimeUnit,
+    faults: list[str],
+    how: How = "inner",
 ) -> BoundQuality | None:
     """The target in the unit of the query; None, with a fault recorded, if it is faulty.
 
@@ -122,8 +140,18 @@ def bind_quality(
         Unit of the query.
     faults
         Where faults are recorded.
+    how
+        Kind of join.
     """
     known = len(faults)
+    precision = quality.null_precision
+    if has_nulls(how):
+        precision = quality.recall if precision is None else precision
+    elif precision is not None:
+        faults.append(
+            f"`null_precision` is about tuples that leave without a partner, of which the join "
+            f"`how={how!r}` has none; leave it out"
+        )
     smallest = min((window for window in windows if window > 0), default=None)
     for name in ("period", "interval"):
         length = nanoseconds(getattr(quality, name), name=name)
@@ -132,6 +160,10 @@ def bind_quality(
                 f"`{name}` must be at least 1 {unit}, the unit of the time columns, got "
                 f"{describe(length)}; write a longer one"
             )
+    for name in (field.name for field in fields(quality) if field.name != "recall"):
+        value = getattr(quality, name)
+        if value is not None and in_unit(nanoseconds(value, name=name), unit) > MAX_TIME:
+            faults.append(too_long(name, value, unit))
     basic = nanoseconds(quality.basic_window or _DEFAULT_BASIC_WINDOW, name="basic_window")
     if smallest is not None and basic > smallest:
         if quality.basic_window is not None:
@@ -157,16 +189,17 @@ def bind_quality(
         min_wait=units(quality.min_wait),
         max_wait=None if quality.max_wait is None else units(quality.max_wait),
         initial_wait=None if quality.initial_wait is None else units(quality.initial_wait),
+        null_precision=None if precision is None else float(precision),
     )
 
 
-def _recall_faults(recall: object) -> list[str]:
-    if isinstance(recall, bool) or not isinstance(recall, int | float):
-        return [f"`recall` must be a number in (0, 1], got {recall!r}; write for example 0.95"]
-    if 0 < recall <= 1:
+def _share_faults(name: str, share: object) -> list[str]:
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        return [f"`{name}` must be a number in (0, 1], got {share!r}; write for example 0.95"]
+    if 0 < share <= 1:
         return []
-    if 1 < recall <= 100:
-        hint = f"write {recall / 100:g} for {recall:g} %"
+    if 1 < share <= 100:
+        hint = f"write {share / 100:g} for {share:g} %"
     else:
         hint = "write a share such as 0.95"
-    return [f"`recall` must be in (0, 1], got {recall!r}; {hint}"]
+    return [f"`{name}` must be in (0, 1], got {share!r}; {hint}"]

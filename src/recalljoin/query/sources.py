@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from recalljoin.errors import DatasetError, InvalidSetting
+from recalljoin.errors import DatasetError, InvalidQuery, InvalidSetting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
     if isinstance(getattr(source, "schema", None), pa.Schema):
         return source.schema
     if type(source).__module__.partition(".")[0] == "pyspark":
-        return arrow_schema(source)
+        return arrow_schema(source, stream=stream)
     message = (
         f"the data of stream `{stream}` must be a Spark DataFrame, an Arrow table or schema, or "
         f"the path of a Parquet or CSV file, got {type(source).__name__}"
@@ -56,14 +56,41 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
     raise InvalidSetting(message)
 
 
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema in which Spark hands over a DataFrame's rows."""
+def arrow_schema(frame: DataFrame, *, stream: str | None = None) -> pa.Schema:
+    """The Arrow schema in which Spark hands over a DataFrame's rows.
+
+    Parameters
+    ----------
+    frame
+        The DataFrame.
+    stream
+        Name of its stream, for messages.
+
+    Raises
+    ------
+    InvalidQuery
+        When the DataFrame has columns that Spark cannot hand over.
+    """
     # A caller with a DataFrame has loaded PySpark; queries without one must not need PySpark.
+    from pyspark.errors import PySparkException  # noqa: PLC0415
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.types import StructType  # noqa: PLC0415
 
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-    schema = to_arrow_schema(frame.schema, timezone=zone)
-    return pa.schema([field.remove_metadata() for field in schema])
+    fields: list[pa.Field] = []
+    faults: list[str] = []
+    for field in frame.schema.fields:
+        try:
+            fields += to_arrow_schema(StructType([field]), timezone=zone)
+        except (PySparkException, ValueError):
+            name = field.name if stream is None else f"{stream}.{field.name}"
+            faults.append(
+                f"column `{name}` is {field.dataType.simpleString()}, which the join cannot take "
+                f"in; cast it, or drop it: frame.drop({field.name!r})"
+            )
+    if faults:
+        raise InvalidQuery(faults)
+    return pa.schema([field.remove_metadata() for field in fields])
 
 
 def existing(path: str | Path) -> str:

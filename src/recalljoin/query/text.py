@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.grammar import Statement
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.query.outline import RecallClause, Window
 
 _CLAUSES: Final = {
@@ -38,6 +39,22 @@ _CLAUSES: Final = {
     "offset": "OFFSET",
 }
 """Clauses of SQL that a join has no use for, in the order in which they are written."""
+_JOINS: Final[dict[str, How]] = {
+    "": "inner",
+    "CROSS": "inner",
+    "INNER": "inner",
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "RIGHT": "right",
+    "RIGHT OUTER": "right",
+    "FULL": "full",
+    "FULL OUTER": "full",
+    "SEMI": "semi",
+    "LEFT SEMI": "semi",
+    "ANTI": "anti",
+    "LEFT ANTI": "anti",
+}
+"""Words before JOIN, and the kind of join that they mean."""
 _KNOWN_CLAUSES: Final = {"expressions", "from_", "joins", "where"}
 _TABLE_PARTS: Final = {"this", "alias", "db", "catalog"}
 
@@ -50,6 +67,7 @@ def parse_query(
     arrival: str | Mapping[str, str] | None = None,
     schemas: Mapping[str, pa.Schema] | None = None,
     time_unit: TimeUnit = "ms",
+    emit: Emit = "ordered",
 ) -> Query:
     """Read a query.
 
@@ -58,7 +76,8 @@ def parse_query(
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
         The condition and the recall may be left out, as may a window that follows from the
-        condition. ``JOIN ... ON`` may stand for the comma.
+        condition. ``JOIN ... ON`` may stand for the comma. Two streams may be joined by ``LEFT``,
+        ``RIGHT`` or ``FULL JOIN``, ``LEFT SEMI JOIN`` or ``LEFT ANTI JOIN``.
     functions
         Functions of your own that the query calls.
     time
@@ -70,6 +89,8 @@ def parse_query(
         together with faults of the text. The query still has to be bound.
     time_unit
         What integer time columns count in, for the check against ``schemas``.
+    emit
+        When results leave: ``"ordered"`` or ``"eager"``.
 
     Raises
     ------
@@ -86,7 +107,7 @@ def parse_query(
     >>> query.condition, query.quality.recall
     ('s1.a1 = s2.a1', 0.95)
     """
-    reading = _Reading(time, arrival)
+    reading = _Reading(time, arrival, emit)
     draft = reading.read(parse_statement(text), functions or Functions())
     if schemas is None:
         check(draft, reading.faults)
@@ -99,6 +120,9 @@ def parse_query(
         select=draft.select,
         quality=draft.quality,
         functions=draft.functions,
+        how=draft.how,
+        emit=draft.emit,
+        where=draft.where,
     )
 
 
@@ -111,15 +135,23 @@ class _Draft:
     select: str
     quality: Quality | None
     functions: Functions
+    how: How
+    emit: Emit
+    where: str | None
 
 
 class _Reading:
     """Goes through the syntax tree of a query and collects what it finds, right or wrong."""
 
     def __init__(
-        self, time: str | Mapping[str, str], arrival: str | Mapping[str, str] | None
+        self,
+        time: str | Mapping[str, str],
+        arrival: str | Mapping[str, str] | None,
+        emit: Emit,
     ) -> None:
         self.faults = Faults()
+        self._how: How = "inner"
+        self._emit = emit
         self._time = time
         self._arrival = arrival
         self._streams: list[Stream] = []
@@ -135,9 +167,16 @@ class _Reading:
         windows = [*statement.windows, *(None for _ in tables)]
         for table, window in zip(tables, windows, strict=False):
             self._read_table(table, window)
+        conditions, where = list(statement.conditions), None
+        if self._how != "inner" and query.args.get("where"):
+            # It is about the rows that come out, and no part of the join.
+            where = conditions.pop()
         return _Draft(
+            how=self._how,
+            emit=self._emit,
+            where=where,
             streams=tuple(self._streams),
-            condition=_conjunction(statement.conditions),
+            condition=_conjunction(conditions),
             select=statement.outputs,
             quality=self._read_quality(statement.recall),
             functions=functions,
@@ -159,11 +198,15 @@ class _Reading:
             return []
         joins = query.args.get("joins") or []
         for join in joins:
-            kind = " ".join(str(join.args.get(part) or "") for part in ("method", "side", "kind"))
-            if kind.strip() not in {"", "CROSS", "INNER"}:
+            words = (str(join.args.get(part) or "") for part in ("method", "side", "kind"))
+            kind = " ".join(word for word in words if word)
+            if kind not in _JOINS:
                 self._fault(
-                    f"{kind.strip()} JOIN is not supported; only inner joins are, write JOIN"
+                    f"{kind} JOIN is not supported; write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, "
+                    "LEFT SEMI JOIN or LEFT ANTI JOIN"
                 )
+            elif _JOINS[kind] != "inner":
+                self._how = _JOINS[kind]
             if join.args.get("using"):
                 self._fault("USING is not supported; write ON s1.a1 = s2.a1")
         return [source.this, *(join.this for join in joins)]
@@ -199,7 +242,12 @@ class _Reading:
         if clause is None:
             return None
         try:
-            return Quality(recall=_number(clause.recall), **clause.durations)
+            precision = clause.null_precision
+            return Quality(
+                recall=_number(clause.recall),
+                null_precision=None if precision is None else _number(precision),
+                **clause.durations,
+            )
         except InvalidTarget as error:
             self.faults.target.extend(error.faults)
             return None

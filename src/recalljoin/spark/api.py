@@ -16,6 +16,7 @@ from recalljoin.query.spelling import way_out
 from recalljoin.query.text import parse_query
 from recalljoin.spark.join import joined
 from recalljoin.spark.options import METRICS, TICK, Arrival, HotKeys, RunSettings
+from recalljoin.spark.waiting import BUFFER_MEMORY, MAX_BUFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +25,21 @@ if TYPE_CHECKING:
 
     from recalljoin.quality.adaptation import PolicyChoice
     from recalljoin.query.durations import DurationLike, TimeUnit
+    from recalljoin.query.kinds import Emit, How
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
+    from recalljoin.spark.waiting import WhenFull
 
 
 def join(
     *streams: Stream,
     on: str | None = None,
+    how: How = "inner",
+    emit: Emit = "ordered",
     select: str = "*",
     functions: Functions | None = None,
     recall: float | None = None,
+    null_precision: float | None = None,
     period: DurationLike = "1 minute",
     interval: DurationLike = "1 second",
     granularity: DurationLike | None = None,
@@ -51,6 +57,9 @@ def join(
     max_ahead: DurationLike | None = AUTO,
     retention: DurationLike | None = None,
     horizon_memory: SizeLike = DEFAULT_LIMIT,
+    max_buffered: int | None = MAX_BUFFERED,
+    buffer_memory: SizeLike | None = BUFFER_MEMORY,
+    when_full: WhenFull = "release",
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
@@ -71,6 +80,14 @@ def join(
         are all streaming, or all recorded with a column of ``arrival``.
     on
         What must hold for a result, as SQL; None joins everything within the windows.
+    how
+        Which rows a join of two streams has. ``"inner"``: pairs. ``"left"``, ``"right"``,
+        ``"full"``: also the tuples of the first, the second or both streams that have no partner.
+        ``"semi"``: tuples of the first stream that have a partner. ``"anti"``: those that have
+        none. A tuple without a partner leaves when its window has passed and the wait is over.
+    emit
+        When a result leaves. ``"ordered"``: in order, when the watermark passes it. ``"eager"``: as
+        soon as its last member has arrived; the wait then only decides how long tuples are kept.
     select
         ``"*"``: one struct per stream. Otherwise a list such as ``"o.id, p.ts AS paid"``.
         A column ``result_time`` is added: the largest time among the members.
@@ -79,6 +96,9 @@ def join(
     recall
         Smallest share of the true results to produce, in (0, 1]. A larger share waits longer.
         Either ``recall`` or ``k`` is given.
+    null_precision
+        Smallest share of the tuples that leave without a partner that really have none, in (0, 1].
+        A larger share waits longer. By default the recall.
     period
         Recall is measured over the results of the last ``period``. In a longer period, good moments
         make up for bad ones.
@@ -88,6 +108,7 @@ def join(
         The wait is a multiple of ``granularity``; None for any wait.
     min_wait, max_wait
         Shortest and longest time to wait for late tuples, whatever the recall; None for no limit.
+        A stream that has no tuple for longer than ``max_wait`` no longer holds the others back.
     initial_wait
         The wait to begin with, until enough is known of the streams. By default a sixth of the
         period.
@@ -126,6 +147,12 @@ def join(
         How much memory the tuples remembered behind their windows may take, over all cells: text
         such as ``"256 MB"``, or bytes. Where that is too little for the delays,
         ``horizon_limited`` in the progress says so, and recall is known less exactly.
+    max_buffered, buffer_memory
+        How many tuples may wait for a stream that is behind, and how many bytes they may take,
+        over all cells; None for any number.
+    when_full
+        What happens when more than that waits. ``"release"``: the oldest tuples are released early;
+        results lost thereby are counted, and the log says so. ``"stop"``: the query stops.
     cells
         Operator instances that share the work; by default as many as there are cores.
     groups
@@ -188,7 +215,11 @@ def join(
             min_wait=min_wait,
             max_wait=max_wait,
             initial_wait=initial_wait,
+            null_precision=null_precision,
         )
+    elif null_precision is not None:
+        message = f"`null_precision` goes with a `recall`, got {null_precision!r} alone; give both"
+        raise InvalidSetting(message)
     query = Query(
         # The query travels to the workers, but the DataFrames do not.
         streams=[replace(each, data=None) for each in streams],
@@ -196,6 +227,8 @@ def join(
         select=select,
         quality=quality,
         functions=functions or Functions(),
+        how=how,
+        emit=emit,
     )
     settings = RunSettings(
         k=k,
@@ -209,6 +242,9 @@ def join(
         max_ahead=max_ahead,
         retention=retention,
         horizon_memory=horizon_memory,
+        max_buffered=max_buffered,
+        buffer_memory=buffer_memory,
+        when_full=when_full,
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,
@@ -225,6 +261,7 @@ def sql(
     frames: Mapping[str, DataFrame],
     *,
     time: str | Mapping[str, str] = "ts",
+    emit: Emit = "ordered",
     functions: Functions | None = None,
     k: DurationLike | None = None,
     policy: PolicyChoice | None = None,
@@ -237,6 +274,9 @@ def sql(
     max_ahead: DurationLike | None = AUTO,
     retention: DurationLike | None = None,
     horizon_memory: SizeLike = DEFAULT_LIMIT,
+    max_buffered: int | None = MAX_BUFFERED,
+    buffer_memory: SizeLike | None = BUFFER_MEMORY,
+    when_full: WhenFull = "release",
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
@@ -252,10 +292,14 @@ def sql(
     ----------
     text
         ``SELECT outputs FROM stream [window], ... WHERE condition WITH RECALL share OVER period``.
+        Two streams may be joined by ``LEFT``, ``RIGHT`` or ``FULL JOIN``, ``LEFT SEMI JOIN`` or
+        ``LEFT ANTI JOIN``, with ``NULL PRECISION share`` after the recall.
     frames
         The DataFrame of each stream, by the name that the stream has in the query.
     time
         Time column: one name for all streams, or a name for each stream.
+    emit
+        When a result leaves: as in :func:`recalljoin.join`.
     functions
         Functions of your own that the condition and the outputs call.
     k, policy, policy_options, learn_from
@@ -265,8 +309,8 @@ def sql(
     idle_after, flush, max_ahead
         Streams that fall silent or end, and times that cannot be right: as in
         :func:`recalljoin.join`.
-    retention, horizon_memory
-        How long tuples are remembered: as in :func:`recalljoin.join`.
+    retention, horizon_memory, max_buffered, buffer_memory, when_full
+        How long tuples are remembered, and how many may wait: as in :func:`recalljoin.join`.
     cells, groups, hot_keys
         How the work is divided: as in :func:`recalljoin.join`.
     arrival, tick, time_unit, name
@@ -302,6 +346,9 @@ def sql(
         max_ahead=max_ahead,
         retention=retention,
         horizon_memory=horizon_memory,
+        max_buffered=max_buffered,
+        buffer_memory=buffer_memory,
+        when_full=when_full,
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,
@@ -310,7 +357,8 @@ def sql(
         time_unit=time_unit,
         name=name,
     )
-    return joined(parse_query(text, functions=functions, time=time), dict(frames), settings)
+    query = parse_query(text, functions=functions, time=time, emit=emit)
+    return joined(query, dict(frames), settings)
 
 
 def _refuse_unknown(

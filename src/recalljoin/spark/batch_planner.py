@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.identity import check_identity, check_layout
+from recalljoin.spark.options import METRICS
 from recalljoin.spark.packing import Control
 from recalljoin.spark.report import MeasuredRecall
+from recalljoin.spark.waiting import GENEROUS, Waiting, WaitLimits
 
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.spark.cells import Grid
+    from recalljoin.spark.chained import Upstream
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.notices import Notices
 
@@ -56,6 +60,12 @@ class ControlPlan:
     """Warns of strange input in the driver's log; new, so that nothing has been said yet."""
     grid: Grid | None = None
     """The cells, if keys found to be hot are to be spread over them."""
+    limits: WaitLimits = GENEROUS
+    """How much may wait for a stream that is behind."""
+    upstream: tuple[Upstream, ...] = ()
+    """Joins whose results are streams of this join."""
+    name: str = METRICS
+    """Name of the join's metrics in the query's progress."""
 
 
 class BatchPlanner:
@@ -71,7 +81,9 @@ class BatchPlanner:
         self._plan = plan
         self._adaptation = plan.policy.adaptation(plan.horizon)
         self._measured = MeasuredRecall()
+        self._waiting = Waiting(plan.limits)
         self._last_batch = -1
+        self._last_clock: int | None = None
         self._last_had_data = True
         self._first_call = True
         self._bounded = False
@@ -79,6 +91,7 @@ class BatchPlanner:
         self._n_loose = 0
         self._tracker = None if plan.grid is None else HotTracker(plan.grid)
         self._told: list[Any] | None = None
+        self._has_claimed = False
 
     def first_offset(self) -> dict[str, Any]:
         """The offset before the first batch."""
@@ -91,9 +104,12 @@ class BatchPlanner:
             "recall": None,
             "retention": None,
             "limited": False,
+            "release": None,
             "hot": [],
             "layout": LAYOUT,
             "identity": self._plan.identity,
+            # Names this query, as the control source is not told the name that Spark has for it.
+            "owner": uuid.uuid4().hex,
             CONTROL_LOG: self._plan.log.address,
         }
 
@@ -104,14 +120,31 @@ class BatchPlanner:
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """Offset at the end of the next batch, with its K; ``start`` if there is no next batch."""
         self._check(start)
+        # Offsets of an old checkpoint have no owner.
+        owner = start.get("owner") or uuid.uuid4().hex
+        if self._first_call:
+            self._plan.log.check_owner(owner)
         is_up_to_date = self._catch_up()
         now = max(int(time.time() * 1000), start["clock"])
+        release = self._waiting.release(now, bounded=self._bounded)
         # The first batch of a run may hold data, even if the last batch of the run before did not.
-        if not (self._first_call or self._last_had_data or self._is_due(start, now)):
+        if not (
+            self._first_call
+            or self._last_had_data
+            or release is not None
+            or self._is_due(start, now)
+        ):
             return start
-        self._first_call = False
         # In a bounded run, two batches without data in a row are the end.
-        flush = self._plan.flush and self._bounded and not self._last_had_data
+        flush = (
+            self._plan.flush
+            and self._bounded
+            and not self._last_had_data
+            and self._upstream_has_ended()
+        )
+        self._first_call = False
+        # Reports may come late: hot keys are changed only after the batch planned last.
+        is_up_to_date &= self._last_clock == start["clock"]
         versions = tuple(Version.from_json(each) for each in start["hot"])
         if self._tracker is not None and is_up_to_date:
             versions = next_versions(versions, self._tracker, self._last_batch + 1)
@@ -128,9 +161,11 @@ class BatchPlanner:
             "recall": self._measured.recall,
             "retention": self._adaptation.retention,
             "limited": self._adaptation.is_limited,
+            "release": release,
             "hot": hot,
             "layout": LAYOUT,
             "identity": self._plan.identity,
+            "owner": owner,
             CONTROL_LOG: self._plan.log.address,
         }
 
@@ -166,9 +201,14 @@ class BatchPlanner:
 
     def _is_due(self, start: dict[str, Any], now: int) -> bool:
         if self._bounded:
-            return self._plan.flush and not start["flush"]
+            return self._plan.flush and not start["flush"] and self._upstream_has_ended()
         heartbeat = self._plan.heartbeat
         return heartbeat is not None and now - start["clock"] >= heartbeat
+
+    def _upstream_has_ended(self) -> bool:
+        """Whether the joins before this one have ended; reports of an earlier run do not count."""
+        upstream = self._plan.upstream
+        return not upstream or (not self._first_call and all(join.has_ended() for join in upstream))
 
     def _catch_up(self) -> bool:
         """Take in every reported batch not seen before, in order; says whether there was any.
@@ -176,7 +216,8 @@ class BatchPlanner:
         If there was, the last of these batches is the one before the batch to be planned.
         """
         now = time.monotonic()
-        if not self._last_had_data and now - self._looked_at < _SHORTEST_LOOK:
+        is_waiting = not self._last_had_data and not self._bounded
+        if is_waiting and now - self._looked_at < _SHORTEST_LOOK:
             # While no data come, Spark asks a hundred times a second.
             return False
         self._looked_at = now
@@ -184,11 +225,12 @@ class BatchPlanner:
         for report in self._plan.log.reports_after(self._last_batch):
             report.show_to(self._adaptation)
             self._measured.observe(report)
+            self._waiting.observe(report)
             if self._plan.notices is not None:
                 self._plan.notices.observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
-            self._last_batch = report.batch
+            self._last_batch, self._last_clock = report.batch, report.clock
             self._last_had_data = report.has_data
             self._n_loose += 1
         if self._n_loose >= COMPACT_AFTER:
@@ -202,6 +244,10 @@ class BatchPlanner:
         self._check(end)
         if end["n"] == start["n"]:
             return []
+        # By now Spark has written the offset: this query keeps its owner after a crash.
+        if "owner" in end and not self._has_claimed:
+            self._plan.log.claim(end["owner"])
+            self._has_claimed = True
         # The offset holds the hot keys as well, in case the control log was lost.
         self._tell_tasks(end["hot"])
         # Offsets of an old checkpoint lack some entries.
@@ -213,6 +259,7 @@ class BatchPlanner:
             retention=end.get("retention"),
             limited=end.get("limited", False),
             phase=end.get("phase"),
+            release=end.get("release"),
         )
         head = control.to_json()
         return [(key, cell, head, None) for cell, key in enumerate(self._plan.keys)]

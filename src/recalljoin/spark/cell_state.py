@@ -119,9 +119,13 @@ class StoredChunk:
     """A chunk as it is stored in the state."""
 
     chunk: Chunk
-    batch: int
     owned: tuple[NDArray[np.bool_] | None, ...]
     """For each stream, which tuples are the copy that counts; None where the cell's place tells."""
+
+    @property
+    def batch(self) -> int:
+        """Number of the batch."""
+        return self.chunk.number
 
 
 def append(
@@ -155,7 +159,9 @@ def append(
             store.drop_chunk(number)
         else:
             meta.chunks.append((number, last))
-    for bodies, stored in _in_values(delivery, meta.clocks, batch):
+    # Only what is noted on tuples depends on how far back tuples were kept.
+    kept = None if query.how == "inner" else remembered
+    for bodies, stored in _in_values(delivery, meta.clocks, batch, kept):
         last = last_in_window(query, stored.chunk)
         if is_over(last, retention, now.watermark):
             continue
@@ -164,7 +170,7 @@ def append(
             # The batch is longer than the windows: most of its tuples have left their windows.
             content = encode_part(stored, needed)
         else:
-            content = encode_chunk(bodies, stored.chunk.before, batch)
+            content = encode_chunk(bodies, stored.chunk)
         add_chunk(store, meta, content, last)
     meta.remembered = remembered
     meta.local_times = list(now.local_times)
@@ -186,9 +192,12 @@ def read_chunks(store: CellStore, meta: Meta, query: BoundQuery) -> Iterator[Sto
         yield decode_chunk(query, store.read_chunk(number))
 
 
-def encode_chunk(bodies: Sequence[Sequence[bytes]], before: Clocks, batch: int) -> bytes:
+def encode_chunk(bodies: Sequence[Sequence[bytes]], chunk: Chunk) -> bytes:
     """A chunk: the bodies of each stream as they came, with the clocks before the batch."""
-    return framed({"before": asdict(before), "batch": batch}, bodies)
+    head: dict[str, Any] = {"before": asdict(chunk.before), "batch": chunk.number}
+    if chunk.remembered is not None:
+        head["remembered"] = list(chunk.remembered)
+    return framed(head, bodies)
 
 
 def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> bytes:
@@ -197,7 +206,7 @@ def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> byt
     for table, owned, mask in zip(stored.chunk.tables, stored.owned, chosen, strict=True):
         rows = table if owned is None else table.append_column(OWNED, pa.array(owned))
         bodies.append((to_bytes(rows.filter(pa.array(mask))),) if mask.any() else ())
-    return encode_chunk(bodies, stored.chunk.before, stored.batch)
+    return encode_chunk(bodies, stored.chunk)
 
 
 def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
@@ -210,24 +219,28 @@ def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
     ]
     before = head["before"]
     clocks = Clocks(tuple(before["local_times"]), before["base_time"], before["watermark"])
-    return _stored(query, tables, times, clocks, head["batch"])
+    kept = head.get("remembered")
+    remembered = None if kept is None else Remembered(*kept)
+    return _stored(query, tables, times, before=clocks, batch=head["batch"], remembered=remembered)
 
 
 def _stored(
     query: BoundQuery,
     tables: Sequence[pa.Table],
     times: Sequence[Int64s],
+    *,
     before: Clocks,
     batch: int,
+    remembered: Remembered | None,
 ) -> StoredChunk:
     # The column that tells copies apart is of no use after the batch.
     needed = tuple(t.select(needed_schema(query, s).names) for s, t in enumerate(tables))
     owned = tuple(owned_in(table) for table in tables)
-    return StoredChunk(Chunk(needed, tuple(times), before), batch, owned)
+    return StoredChunk(Chunk(needed, tuple(times), before, batch, remembered), owned)
 
 
 def _in_values(
-    delivery: Delivery, before: Clocks, batch: int
+    delivery: Delivery, before: Clocks, batch: int, remembered: Remembered | None
 ) -> Iterator[tuple[list[list[bytes]], StoredChunk]]:
     """The tuples of a batch, divided over state values of a reasonable size."""
     m = len(delivery.tables)
@@ -238,7 +251,10 @@ def _in_values(
         spans = list(zip(begins, ends, strict=True))
         tables = [delivery.tables[s].slice(b, e - b) for s, (b, e) in enumerate(spans)]
         times = [delivery.times(s)[b:e] for s, (b, e) in enumerate(spans)]
-        return bodies, _stored(delivery.query, tables, times, before, batch)
+        stored = _stored(
+            delivery.query, tables, times, before=before, batch=batch, remembered=remembered
+        )
+        return bodies, stored
 
     size = 0
     for s, of_stream in enumerate(delivery.bodies):

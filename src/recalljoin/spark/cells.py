@@ -11,10 +11,15 @@ if most tuples have that key. A *hot* key is given all coordinates instead, as a
 own: every stream that has the key has an axis there, on which its tuples are placed by a hash of
 their content, and its tuples are copied along the axes of the other streams. By the same argument
 a result is found in one cell only.
+
+In an outer, semi or anti join all partners of a preserved tuple must be in the cell of the tuple.
+So only the tuples of the preserved stream are divided by their content, and each of them is in one
+cell. A full join preserves both streams, and divides by keys alone.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +32,7 @@ from numpy.typing import NDArray
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.evaluate import evaluate
+from recalljoin.query.kinds import PRESERVED, How
 from recalljoin.spark.hashing import combined, hashed, mixed, spark_hash, to_share
 
 if TYPE_CHECKING:
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.hashing import UInt64s
+
+_LOG = logging.getLogger(__name__)
 
 Cells = NDArray[np.int64]
 
@@ -85,6 +93,8 @@ class Grid:
     m: int
     dimensions: tuple[Dimension, ...]
     shares: tuple[int, ...]
+    divided: frozenset[int] | None = None
+    """The streams whose tuples may be divided by their content; None for all streams."""
 
     @property
     def n_cells(self) -> int:
@@ -154,6 +164,9 @@ class Grid:
     def _hot_shares(self, d: int) -> dict[int, int]:
         """How the coordinates of a dimension are divided over the streams that have a hot key."""
         members = sorted(self.dimensions[d].streams)
+        if self.divided is not None:
+            assert len(self.divided) == 1, "hot keys of a full join are not divided"
+            return {s: self.shares[d] if s in self.divided else 1 for s in members}
         grids = (
             Grid(len(members), tuple(Dimension(frozenset({i}), None) for i in range(len(members))),
                  shares)
@@ -266,11 +279,31 @@ def make_grid(query: BoundQuery, n_cells: int) -> Grid:
         Dimension(frozenset(equality.members), c) for c, equality in enumerate(query.classes)
     ]
     with_key = frozenset().union(*(dimension.streams for dimension in dimensions))
-    dimensions += [Dimension(frozenset({s}), None) for s in range(m) if s not in with_key]
-    grids = (Grid(m, tuple(dimensions), shares) for shares in _all_shares(len(dimensions), n_cells))
+    divided = divided_streams(query.how)
+    dimensions += [
+        Dimension(frozenset({s}), None)
+        for s in range(m)
+        if s not in with_key and (divided is None or s in divided)
+    ]
+    if not dimensions and n_cells > 1:
+        _LOG.warning(
+            "a full join without an equality between the streams runs in one cell: every tuple may "
+            "be the partner of every other"
+        )
+    grids = (
+        Grid(m, tuple(dimensions), shares, divided)
+        for shares in _all_shares(len(dimensions), n_cells)
+    )
     # Among equally good grids, the one with fewer cells, then the one that splits the first
     # dimensions.
     return min(grids, key=lambda g: (round(g.load(), 9), g.n_cells, [-share for share in g.shares]))
+
+
+def divided_streams(how: How) -> frozenset[int] | None:
+    """The streams whose tuples may be divided by their content; None for all streams."""
+    if how == "inner":
+        return None
+    return frozenset(PRESERVED[how]) if len(PRESERVED[how]) == 1 else frozenset()
 
 
 def _all_shares(n_dimensions: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -13,19 +13,22 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
-from recalljoin.engine.output import RESULT_TIME
 from recalljoin.errors import InvalidQuery
+from recalljoin.query.bound_query import RESULT_TIME
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.sources import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.model import Query
+
+    ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    """What Spark's mapInArrow calls in each task."""
 
 
 def bind_frames(
@@ -47,12 +50,30 @@ def bind_frames(
     InvalidQuery
         With every fault of the query.
     """
-    schemas = {name: arrow_schema(frame) for name, frame in frames.items()}
+    _refuse_alike(frames)
+    schemas = {name: arrow_schema(frame, stream=name) for name, frame in frames.items()}
     columns = query.spark_columns(schemas)
     computed = computed_schemas(columns, frames)
     bound = query.bind(schemas, time_unit=time_unit, computed=computed)
     wide = {name: with_computed(frame, columns[name]) for name, frame in frames.items()}
     return bound, wide
+
+
+def _refuse_alike(frames: Mapping[str, DataFrame]) -> None:
+    """Refuse columns of one stream that Spark could not tell apart."""
+    faults: list[str] = []
+    for stream, frame in frames.items():
+        seen: dict[str, str] = {}
+        for field in frame.schema.fields:
+            other = seen.get(field.name.lower())
+            if other is not None:
+                faults.append(
+                    f"stream `{stream}` has the columns `{other}` and `{field.name}`, which Spark "
+                    "does not tell apart; rename one of them"
+                )
+            seen[field.name.lower()] = field.name
+    if faults:
+        raise InvalidQuery(faults)
 
 
 def computed_schemas(
@@ -103,7 +124,7 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
         With everything that Spark cannot compute.
     """
     if query.spark_select is None:
-        return rows
+        return _where(rows, query)
     structs = []
     for s, stream in enumerate(query.streams):
         fields = [
@@ -112,7 +133,7 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
             if column.expression.streams == {s}
         ]
         structs += [sf.struct(*fields).alias(stream.name)] if fields else []
-    members = rows.select(*structs, RESULT_TIME)
+    members = _where(rows.select(*structs, RESULT_TIME), query)
     outputs: list[Column] = []
     faults: list[str] = []
     for name, text in query.spark_select:
@@ -125,6 +146,33 @@ def selected(rows: DataFrame, query: BoundQuery) -> DataFrame:
     if faults:
         raise InvalidQuery(faults)
     return members.select(*outputs, RESULT_TIME)
+
+
+def in_arrow(frame: DataFrame, names: Sequence[str], task: ArrowTask, schema: str) -> DataFrame:
+    """What ``task`` makes of some columns of a DataFrame, as rows with ``schema``.
+
+    PySpark reads a dot or a backtick in a column's name as part of SQL. Where there is one, columns
+    travel under plain names, and the task is given them under their own.
+    """
+    if not any(mark in name for name in names for mark in ".`"):
+        return frame.select(*(sf.col(quoted(name)) for name in names)).mapInArrow(task, schema)
+
+    def renamed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own = list(names)
+        return task(pa.RecordBatch.from_arrays(each.columns, own) for each in batches)
+
+    plain = (sf.col(quoted(name)).alias(f"_{i}") for i, name in enumerate(names))
+    return frame.select(*plain).mapInArrow(renamed, schema)
+
+
+def _where(members: DataFrame, query: BoundQuery) -> DataFrame:
+    """The rows that come out, of rows with one struct per stream."""
+    if query.spark_where is None:
+        return members
+    try:
+        return members.where(sf.expr(query.spark_where))
+    except PySparkException as error:
+        raise InvalidQuery(_fault(query.spark_where, error)) from error
 
 
 def quoted(name: str) -> str:

@@ -14,7 +14,6 @@ loads nothing of what planning needs.
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,20 +27,11 @@ from recalljoin.spark.sealed import Sealed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
-
     from recalljoin.spark.batch_planner import BatchPlanner, ControlPlan
 
 PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, body binary"
 """Schema of the rows as Spark reads it; that of :data:`recalljoin.spark.packing.PARCELS`."""
-_FORMAT = "recalljoin_control"
-
-
-def control_rows(spark: SparkSession, plan: ControlPlan) -> DataFrame:
-    """The control source of a query."""
-    spark.dataSource.register(ControlSource)
-    text = base64.b64encode(Sealed.of(plan).content).decode()
-    return spark.readStream.format(_FORMAT).option("plan", text).load()
+FORMAT = "recalljoin_control"
 
 
 class ControlSource(DataSource):
@@ -50,7 +40,7 @@ class ControlSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Name of the format."""
-        return _FORMAT
+        return FORMAT
 
     def schema(self) -> str:
         """The rows are parcels for the cells."""
@@ -58,7 +48,7 @@ class ControlSource(DataSource):
 
     def streamReader(self, schema: Any) -> ControlReader:  # noqa: ARG002 - Spark's
         """Make the reader, in a process of its own beside the driver."""
-        return ControlReader(Sealed(base64.b64decode(self.options["plan"])))
+        return ControlReader(Sealed.from_text(self.options["plan"]))
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The control log: a folder in which cells leave what the driver, and people, want to know.
 
-    <folder>/query                      the id of the query that the folder belongs to
+    <folder>/owner                      the join that the folder belongs to, as its offsets name it
+    <folder>/query                      the id of the query that the join is part of
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
     <folder>/history/<first>-<last>     reports of many old batches, all cells together
     <folder>/hot                        keys that are spread over cells, and since which batch
@@ -10,23 +11,31 @@
 
 Every object has one writer and is written as a whole; a retry writes the same content again. So the
 folder may be on an object store.
+
+Objects may get lost all the same, or be cut short where a disk is full. Reports are only for
+learning: a batch with a lost or damaged report is passed over. Hot keys and handed-over tuples
+decide about results, so that a query stops where one of these is damaged.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,39 @@ class ControlLog(LogFolder):
         A path, or an address that Arrow knows (``s3://``, ``hdfs://``, ``file://``).
     """
 
+    def check_owner(self, owner: str) -> None:
+        """See that the folder belongs to a join, or to none yet, before anything is written to it.
+
+        Raises
+        ------
+        InvalidSetting
+            When the folder belongs to another join.
+        """
+        found = (self.read("owner") or b"").decode(errors="replace")
+        if not owner.startswith(found):
+            message = (
+                f"`control_log` {self.shown!r} belongs to another join; give every join a folder "
+                "of its own, and a query that starts again from its checkpoint the folder it had"
+            )
+            raise InvalidSetting(message)
+
+    def claim(self, owner: str) -> None:
+        """Take the folder for a join; of two joins that do so, the later one is refused.
+
+        Raises
+        ------
+        InvalidSetting
+            When the folder belongs to another join.
+        """
+        self.check_owner(owner)
+        found = self.read("owner")
+        if found is None:
+            self.write("owner", owner.encode(), new=True)
+        elif found.decode(errors="replace") != owner:
+            # The file was cut short.
+            self.write("owner", owner.encode())
+        self.check_owner(owner)
+
     def own(self, query_id: str) -> None:
         """Take the folder for a query, or check that it belongs to the query already.
 
@@ -47,12 +89,13 @@ class ControlLog(LogFolder):
         InvalidSetting
             When the folder belongs to another query.
         """
-        owner = self.read("query")
-        if owner is None:
+        owner = (self.read("query") or b"").decode(errors="replace")
+        # A file that was cut short holds the beginning of an id, and is written anew.
+        if owner != query_id and query_id.startswith(owner):
             self.write("query", query_id.encode())
-        elif owner.decode() != query_id:
+        elif owner != query_id:
             message = (
-                f"`control_log` {self.folder!r} belongs to the query {owner.decode()}, and this is "
+                f"`control_log` {self.shown!r} belongs to the query {owner}, and this is "
                 f"{query_id}; give every query a folder of its own, and a query that starts again "
                 "from its checkpoint the folder it had"
             )
@@ -66,21 +109,22 @@ class ControlLog(LogFolder):
     def reports_after(self, batch: int) -> Iterator[Report]:
         """Reports of the batches after ``batch``, over all cells and in order.
 
-        They end before the first batch that some cell has not reported yet.
+        A batch that some cell has not reported is left out. If it is the newest one, its reports
+        may still come; otherwise they are lost.
         """
         for first, last in self._history():
             if last > batch:
-                for line in self.must_read(_history_name(first, last)).splitlines():
-                    report = Report.from_json(line)
-                    if report.batch > batch:
+                name = _history_name(first, last)
+                for line in (self.read(name) or b"").splitlines():
+                    report = self._decoded(line, name)
+                    if report is not None and report.batch > batch:
                         yield report
                         batch = report.batch
         for number in self._reported():
             if number > batch:
                 complete = self._report(number)
-                if complete is None:
-                    return
-                yield complete
+                if complete is not None:
+                    yield complete
 
     def compact(self, last: int) -> None:
         """Put the reports of old batches, up to ``last``, into one object.
@@ -90,16 +134,15 @@ class ControlLog(LogFolder):
         """
         numbers = [number for number in self._reported() if number <= last]
         kept = max((end for _, end in self._history()), default=-1)
-        fresh = [number for number in numbers if number > kept]
-        if fresh:
-            reports = [self._report(number) for number in fresh]
-            lines = [report.to_json() for report in reports if report is not None]
-            if len(lines) < len(fresh):
-                return
-            self.write(_history_name(fresh[0], fresh[-1]), "\n".join(lines).encode())
+        reports = [self._report(number) for number in numbers if number > kept]
+        known = [report for report in reports if report is not None]
+        if known:
+            name = _history_name(known[0].batch, known[-1].batch)
+            self.write(name, "\n".join(report.to_json() for report in known).encode())
         system, root = self.place
         for number in numbers:
-            system.delete_dir(f"{root}/reports/{number:012d}")
+            with self.named(f"reports/{number:012d}", "removed"):
+                system.delete_dir(f"{root}/reports/{number:012d}")
 
     def write_moves(self, since: int, cell: int, content: bytes) -> None:
         """Leave tuples for other cells, which take them over in batch ``since``."""
@@ -113,40 +156,59 @@ class ControlLog(LogFolder):
         """Remove the tuples that were handed over for batches before ``before``."""
         system, root = self.place
         for name in self.names("moves"):
-            if int(name) < before:
-                system.delete_dir(f"{root}/moves/{name}")
+            if name.isdecimal() and int(name) < before:
+                with self.named(f"moves/{name}", "removed"):
+                    system.delete_dir(f"{root}/moves/{name}")
 
     def _reported(self) -> list[int]:
-        return [int(name) for name in self.names("reports")]
+        return [int(name) for name in self.names("reports") if name.isdecimal()]
 
     def _history(self) -> list[tuple[int, int]]:
-        spans = (name.removesuffix(".jsonl").split("-") for name in self.names("history")
+        names = (name.removesuffix(".jsonl").split("-") for name in self.names("history")
                  if name.endswith(".jsonl"))  # fmt: skip
+        spans = (name for name in names if len(name) == 2 and all(map(str.isdecimal, name)))
         return [(int(first), int(last)) for first, last in spans]
 
     def _report(self, batch: int) -> Report | None:
-        """The report of a batch over all cells; None while a cell has not left its part."""
+        """The report of a batch over all cells; None if the report of some cell is not there."""
         folder = f"reports/{batch:012d}"
-        parts = [
-            Report.from_json(self.must_read(f"{folder}/{name}"))
-            for name in self.names(folder)
-            if name.endswith(".json")
-        ]
-        return merged(parts) if parts and len(parts) == parts[0].n_cells else None
+        names = [name for name in self.names(folder) if name.endswith(".json")]
+        parts = [self._decoded(self.read(f"{folder}/{name}"), f"{folder}/{name}") for name in names]
+        known = [part for part in parts if part is not None]
+        return merged(known) if known and len(known) == known[0].n_cells else None
+
+    def _decoded(self, content: bytes | None, name: str) -> Report | None:
+        """A report from its text; None, with a word in the log, if the text is damaged."""
+        if content is None:
+            return None
+        try:
+            return Report.from_json(content.decode())
+        except StateVersionError:
+            raise
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            _LOG.warning(
+                "%s/%s is damaged (%s): nothing is learned from its batch, which changes no "
+                "result of that batch",
+                self.shown,
+                name,
+                str(error).partition("\n")[0],
+            )
+            return None
 
     def write_rows(self, kind: str, stream: str, batch: int, cell: int, rows: pa.Table) -> None:
         """Leave late or refused rows of a stream as Parquet."""
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        name = f"{kind}/{stream}/{batch:012d}-{cell:05d}.parquet"
+        name = f"{kind}/{_as_folder(stream)}/{batch:012d}-{cell:05d}.parquet"
         self.write(name, sink.getvalue().to_pybytes())
 
     def rows_folder(self, kind: str, stream: str) -> str | None:
         """Where late or refused rows of a stream are; None when no row was written."""
         system, root = self.place
-        chosen = pafs.FileSelector(f"{root}/{kind}/{stream}", allow_not_found=True)
+        folder = f"{kind}/{_as_folder(stream)}"
+        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
         if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
-            return f"{self.folder}/{kind}/{stream}"
+            return f"{self.folder}/{folder}"
         return None
 
     def exists(self) -> bool:
@@ -163,10 +225,18 @@ class ControlLog(LogFolder):
             complete = self._report(number)
             if complete is not None:
                 return complete
-        spans = self._history()
-        if not spans:
-            return None
-        return Report.from_json(self.must_read(_history_name(*spans[-1])).splitlines()[-1])
+        for first, last in reversed(self._history()):
+            name = _history_name(first, last)
+            for line in reversed((self.read(name) or b"").splitlines()):
+                found = self._decoded(line, name)
+                if found is not None:
+                    return found
+        return None
+
+
+def _as_folder(stream: str) -> str:
+    """A stream's name as the name of a folder, whatever characters it has."""
+    return quote(stream, safe=" ").replace(".", "%2E")
 
 
 def _history_name(first: int, last: int) -> str:

@@ -17,7 +17,17 @@ COUNTS = "__counts"
 COUNTS_TYPE = pa.list_(pa.int64())
 CLOCKS = ("k", "watermark", "recall")
 """Counts that are the same in all cells. Recall is the last period's when the batch was planned."""
-SUMS = ("arrived", "refused", "late", "buffered", "delivered", "produced", "lost")
+SUMS = (
+    "arrived",
+    "refused",
+    "late",
+    "buffered",
+    "delivered",
+    "produced",
+    "lost",
+    "nulls",
+    "false_nulls",
+)
 """Counts that are added up over the cells."""
 _ONE = 10**12
 """The number that stands for a recall of 1, as counts are whole numbers."""
@@ -38,6 +48,8 @@ def counts_of(report: Report) -> list[int | None]:
         report.n_delivered,
         report.profile.n_produced,
         report.profile.n_lost,
+        report.profile.nulls.total,
+        report.profile.false_nulls.total,
     ]
 
 

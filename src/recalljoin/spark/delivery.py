@@ -214,7 +214,8 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
         if body is not None:
             pieces.add(head, body)
     delivery = Delivery(query, pieces.bodies("tuples", m))
-    delivery.control, delivery.has_data = control, bool(heads)
+    delivery.control = control
+    delivery.has_data = not all(head.tells_nothing for head in heads)
     for s, bodies in enumerate(pieces.bodies(REFUSED, m)):
         delivery.refused_rows[s] = [from_bytes(body) for body in bodies]
     for head in heads:

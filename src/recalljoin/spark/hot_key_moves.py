@@ -71,7 +71,7 @@ def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Vers
         content = plan.log.read_moves(now.since, giver)
         if content is None:
             message = (
-                f"the control log {plan.log.folder!r} has lost the tuples that cell {giver} handed "
+                f"the control log {plan.log.shown!r} has lost the tuples that cell {giver} handed "
                 f"over before batch {now.since}; without them results would be missing. Put the "
                 "folder back as it was, or start with a new checkpoint"
             )
@@ -132,4 +132,4 @@ def _received(plan: CellPlan, cell: int, stored: StoredChunk, hot: Hot) -> bytes
         owned = np.diff(rows, prepend=-1) > 0
         taken = table.take(pa.array(rows[mine])).append_column(OWNED, pa.array(owned[mine]))
         bodies.append((to_bytes(taken),) if mine.any() else ())
-    return encode_chunk(bodies, stored.chunk.before, stored.batch)
+    return encode_chunk(bodies, stored.chunk)

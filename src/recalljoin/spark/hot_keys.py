@@ -82,7 +82,8 @@ def version_after(versions: Iterable[Version], batch: int) -> Version | None:
 
 def can_split(grid: Grid) -> bool:
     """Whether there is any dimension on which a hot key could be spread."""
-    return any(
+    # A full join needs all tuples of a key in one cell.
+    return grid.divided != frozenset() and any(
         share > 1 and dimension.equality is not None
         for share, dimension in zip(grid.shares, grid.dimensions, strict=True)
     )

@@ -11,17 +11,25 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from recalljoin.engine.folding import Folded
-from recalljoin.engine.output import RESULT_TIME
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import NANOSECONDS_PER, finest, in_unit, nanoseconds
+from recalljoin.query.bound_query import RESULT_TIME
+from recalljoin.query.durations import (
+    MAX_TIME,
+    NANOSECONDS_PER,
+    finest,
+    in_unit,
+    nanoseconds,
+    too_long,
+)
 from recalljoin.query.expressions import columns
 from recalljoin.query.spelling import listed
-from recalljoin.spark.columns import quoted, selected
-from recalljoin.spark.control import PARCELS_DDL, control_rows
+from recalljoin.spark.chained import upstream_of
+from recalljoin.spark.columns import in_arrow, selected
+from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
+from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.planning import plan_join
-from recalljoin.spark.processor import CellProcessor
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
     BLOCKS_DDL,
@@ -31,6 +39,7 @@ from recalljoin.spark.replay import (
     unit_of,
 )
 from recalljoin.spark.routing import routing
+from recalljoin.spark.sealed import Sealed
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
@@ -111,17 +120,27 @@ def _streaming(
     )
     needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
-    parcels = control_rows(spark, plan.control(flush=settings.flush))
+    spark.dataSource.register(PlainSource)
+    before = [upstream_of(plan.frames[stream.name]) for stream in plan.query.streams]
+    upstream = tuple(dict.fromkeys(join for joins in before for join in joins))
+    if settings.name in [join.name for join in upstream]:
+        message = (
+            f"a stream of this join comes from another join, and `name` of both is "
+            f"{settings.name!r}; give this one another name, as in name='second'"
+        )
+        raise InvalidSetting(message)
+    control = Sealed.of(plan.control(flush=settings.flush, upstream=upstream)).to_text()
+    parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        chosen = _chosen(plan.frames[stream.name], needed[s].names)
-        route = routing(plan.cells, s, watches=plan.finds_hot_keys)
-        parcels = parcels.unionAll(chosen.mapInArrow(route, PARCELS_DDL))
+        route = routing(plan.cells, s, watches=plan.finds_hot_keys, is_chained=bool(before[s]))
+        frame = plan.frames[stream.name]
+        parcels = parcels.unionAll(in_arrow(frame, needed[s].names, plainly(route), PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
     with own_workers(spark):
         left = parcels.groupBy("key").transformWithStateInPandas(
-            CellProcessor(plan.cells), leaving, "Append", "None"
+            PlainProcessor(plan.cells), leaving, "Append", "None"
         )
     observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
     return selected(unfolded(observed, folded, output), plan.query)
@@ -154,6 +173,8 @@ def _replayed(
     if length < 1_000_000:
         message = f"`tick` must be 1 ms or longer, got {settings.tick!r}"
         raise InvalidSetting(message)
+    if in_unit(length, unit) > MAX_TIME:
+        raise InvalidSetting(too_long("tick", settings.tick, unit))
     blocks = None
     for s, stream in enumerate(streams):
         arrival = arrivals[stream.name]
@@ -167,7 +188,7 @@ def _replayed(
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
         read = dict.fromkeys([*needed.names, arrival])
-        packed = _chosen(plan.frames[stream.name], list(read)).mapInArrow(packing, BLOCKS_DDL)
+        packed = in_arrow(plan.frames[stream.name], list(read), plainly(packing), BLOCKS_DDL)
         blocks = packed if blocks is None else blocks.unionAll(packed)
     assert blocks is not None
     replayer = Replayer(
@@ -178,13 +199,9 @@ def _replayed(
     left = (
         blocks.repartition(1)
         .sortWithinPartitions(*BLOCK_ORDER)
-        .mapInArrow(replayer.replay, folded_schema(folded, output))
+        .mapInArrow(plainly(replayer.replay), folded_schema(folded, output))
     )
     return selected(unfolded(left, folded, output), plan.query)
-
-
-def _chosen(frame: DataFrame, names: list[str]) -> DataFrame:
-    return frame.select(*(sf.col(quoted(name)) for name in names))
 
 
 def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -216,7 +233,8 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
 
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     query = output.query
-    fields = [StructField(stream.name, frames[stream.name].schema) for stream in query.streams]
+    streams = [query.streams[s] for s in output.shown]
+    fields = [StructField(stream.name, frames[stream.name].schema) for stream in streams]
     if query.select is not None:
         fields = []
         for column in query.select:

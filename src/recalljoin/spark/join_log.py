@@ -57,12 +57,17 @@ class JoinLog:
             horizon has passed; with the same two bounds. Recall is null where there was no result.
             Tuples arrived, late and refused (by reason), results produced and lost, and how often a
             condition was ``uncomputable`` (an overflow or a division by zero), each in the batch
-            and in total; tuples ``beyond`` the horizon, tuples buffered, and tuples kept (and their
-            ``kept_bytes``); the ``horizon``, for which tuples are remembered behind their windows,
-            and whether ``horizon_memory`` makes it shorter (``horizon_limited``);
-            ``replication``, copies made of a tuple; ``busiest``, the work of the busiest cell, in
-            tuples and results, as a multiple of the mean cell's; cells ``restored`` from state;
-            time by stage in seconds, over all cells. A watermark that has not begun or has ended is
+            and in total. Likewise ``nulls``, tuples that left without a partner, and
+            ``false_nulls``, those of which a partner was found to have come; produced results do
+            not count the latter. ``null_precision``: the share of true ones among the nulls of the
+            last period, as known after the batch, and ``null_precision_settled``, by all that is
+            known now, null until the horizon has passed; both null where there were none. Tuples
+            ``beyond`` the horizon, tuples buffered, and tuples kept (and their ``kept_bytes``); the
+            ``horizon``, for which tuples are remembered behind their windows, and whether
+            ``horizon_memory`` makes it shorter (``horizon_limited``); ``replication``, copies made
+            of a tuple; ``busiest``, the work of the busiest cell, in tuples and results, as a
+            multiple of the mean cell's; cells ``restored`` from state; time by stage in seconds,
+            over all cells. A watermark that has not begun or has ended is
             null. There are no rows before the first batch has ended.
         """
         return self._spark.createDataFrame(progress_table(self._log))
@@ -74,7 +79,8 @@ class JoinLog:
         -------
         DataFrame
             The wait ``k``, in the query's unit of time, and the ``recall`` that it would have given
-            over the last period, in ascending order of both.
+            over the last period, in ascending order of both; for a join that shows tuples without
+            a partner, also the ``null_precision`` that it would have given.
 
         Raises
         ------
@@ -118,6 +124,28 @@ class JoinLog:
             )
         )
 
+    def false_nulls(self, stream: str) -> DataFrame:
+        """The tuples of a stream that left without a partner in error.
+
+        They are kept where the join was made with ``late_rows=True``.
+
+        Returns
+        -------
+        DataFrame
+            Each tuple as a struct of the columns that the query reads, and the ``batch`` in which
+            its first partner came.
+
+        Raises
+        ------
+        InvalidSetting
+            When the join has no such stream, or no such tuple is kept.
+        """
+        rows = self._spark.read.parquet(self._rows_folder("false_nulls", stream))
+        names = [name for name in _own(rows.columns) if not name.startswith("__")]
+        return rows.select(
+            sf.struct(*map(quoted, names)).alias(stream), sf.col("__batch").alias("batch")
+        )
+
     def refused(self, stream: str) -> DataFrame:
         """The rows of a stream that could not take part, as a struct, with the ``reason``.
 
@@ -136,10 +164,10 @@ class JoinLog:
     def __repr__(self) -> str:
         last = self._log.last_report()
         if last is None:
-            return f"<JoinLog {self.control_log!r}: no batch yet>"
+            return f"<JoinLog {self._log.shown!r}: no batch yet>"
         wait = describe(last.k * NANOSECONDS_PER[last.unit])
         streams = ", ".join(last.streams)
-        return f"<JoinLog {self.control_log!r}: {streams}; batch {last.batch}, K {wait}>"
+        return f"<JoinLog {self._log.shown!r}: {streams}; batch {last.batch}, K {wait}>"
 
     @property
     def _spark(self) -> SparkSession:
@@ -155,11 +183,12 @@ class JoinLog:
         folder = self._log.rows_folder(kind, stream)
         if folder is not None:
             return folder
-        message = f"`control_log` {self.control_log!r} holds no {kind} rows of stream {stream!r}"
+        named = kind.replace("_", " ")
+        message = f"`control_log` {self._log.shown!r} holds no {named} rows of stream {stream!r}"
         last = self._log.last_report()
         if last is not None and stream not in last.streams:
             message += "; " + way_out(stream, last.streams, known_as="streams")
-        elif kind == "late":
+        elif kind in ("late", "false_nulls"):
             message += "; they are kept where the join is made with late_rows=True"
         raise InvalidSetting(message)
 
@@ -192,7 +221,7 @@ def open(
     log = ControlLog(folder)
     if not log.is_of_a_join():
         message = (
-            f"`control_log` {folder!r} holds nothing that a join has written; give the folder "
+            f"`control_log` {log.shown!r} holds nothing that a join has written; give the folder "
             "that the join was given as `control_log`"
         )
         raise InvalidSetting(message)

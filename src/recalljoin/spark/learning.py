@@ -63,6 +63,9 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
         )
         raise InvalidSetting(message)
     learned = adaptation.policy.snapshot()
+    if "null_k" in learned:
+        # What the nulls needed is learnt anew; until then K is as long as it was.
+        learned = {**learned["policy"], "k": max(learned["policy"]["k"], learned["null_k"])}
     return replace(plan, learned={name: learned[name] for name in _TAKEN_OVER})
 
 
@@ -73,7 +76,7 @@ def _check(report: Report, plan: PolicyPlan, unit: TimeUnit, log: ControlLog) ->
     was = describe(report.period * NANOSECONDS_PER[report.unit])
     now = describe(period * NANOSECONDS_PER[unit])
     message = (
-        f"`learn_from` {log.folder!r} is of a join with times in {report.unit} and a period of "
+        f"`learn_from` {log.shown!r} is of a join with times in {report.unit} and a period of "
         f"{was}, and this one has {unit} and {now}; what periods needed cannot be taken over"
     )
     raise InvalidSetting(message)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from recalljoin.engine.ahead import AUTO
 from recalljoin.quality.horizon import DEFAULT_LIMIT
+from recalljoin.spark.waiting import BUFFER_MEMORY, MAX_BUFFERED
 
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyChoice
     from recalljoin.query.durations import DurationLike, TimeUnit
     from recalljoin.query.sizes import SizeLike
     from recalljoin.spark.learning import Known
+    from recalljoin.spark.waiting import WhenFull
 
 HotKeys = Literal["auto", "off"] | Mapping[str, Sequence[Any]]
 """How hot keys are dealt with."""
@@ -41,6 +43,9 @@ class RunSettings:
     max_ahead: DurationLike | None = AUTO
     retention: DurationLike | None = None
     horizon_memory: SizeLike = DEFAULT_LIMIT
+    max_buffered: int | None = MAX_BUFFERED
+    buffer_memory: SizeLike | None = BUFFER_MEMORY
+    when_full: WhenFull = "release"
     cells: int | None = None
     groups: int | None = None
     hot_keys: HotKeys = "auto"

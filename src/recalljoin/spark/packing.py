@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.times import NEVER, NULL_TIME, TIME_OUT_OF_RANGE, times_of
+from recalljoin.engine.times import NEVER, NULL_ARRIVAL, NULL_TIME, TIME_OUT_OF_RANGE, times_of
 from recalljoin.query.durations import MAX_TIME
 from recalljoin.query.expressions import columns
+from recalljoin.query.kinds import shown
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot_keys import Heavy, heavy_keys
@@ -87,6 +88,9 @@ class Head:
     """Keys that many of the tuples have."""
     spans: list[Span] = field(default_factory=list)
     """Number of tuples by span of time, if times far ahead are to be noticed."""
+    tells_nothing: bool = False
+    """Whether the task ran without rows, and may have run only because another source has moved
+    on."""
 
     def to_json(self) -> str:
         """As text."""
@@ -116,6 +120,8 @@ class Router:
         Whether keys that many tuples have are to be noticed.
     max_ahead
         Times further ahead of the stream than this are to be noticed; None to notice none.
+    is_chained
+        Whether the stream comes from another join, whose tasks run in every batch.
     """
 
     query: BoundQuery
@@ -124,6 +130,7 @@ class Router:
     hot: Hot = NOT_HOT
     watches: bool = False
     max_ahead: int | None = None
+    is_chained: bool = False
 
     @property
     def grid(self) -> Grid:
@@ -145,7 +152,8 @@ class Router:
             # A task without rows sends heads, too: its source has moved on, if only over an empty
             # file, so this is not the end of the input.
             nothing: Bodies = [(cell, None) for cell in range(self.grid.n_cells)]
-            yield self._parcels(Head(TUPLES, self.stream, task), nothing)
+            head = Head(TUPLES, self.stream, task, tells_nothing=self.is_chained)
+            yield self._parcels(head, nothing)
 
     def packed(self, table: pa.Table, task: int, part: int) -> Iterator[pa.RecordBatch]:
         """Parcels for all cells, from one piece of a task's rows."""
@@ -154,12 +162,16 @@ class Router:
         # Rows are picked faster from one piece; and the types become those of the bound query.
         table = table.cast(self.schema).combine_chunks()
         ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
-        usable = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
+        in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
+        usable = in_range
+        if bound.arrival is not None:
+            usable = in_range & np.asarray(table.column(bound.arrival).is_valid())
         refused: dict[str, int] = {}
         if not usable.all():
-            faulty = {NULL_TIME: ~known, TIME_OUT_OF_RANGE: known & ~usable}
-            refused = {reason: int(rows.sum()) for reason, rows in faulty.items() if rows.any()}
-            reasons = np.where(known, TIME_OUT_OF_RANGE, NULL_TIME)[~usable]
+            known_but = np.where(in_range, NULL_ARRIVAL, TIME_OUT_OF_RANGE)
+            reasons = np.where(known, known_but, NULL_TIME)[~usable]
+            names, counts = np.unique(reasons, return_counts=True)
+            refused = dict(zip(names.tolist(), counts.tolist(), strict=True))
             rows = table.filter(pa.array(~usable)).append_column(REASON, pa.array(reasons))
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
@@ -270,6 +282,8 @@ class Control:
     """Whether the limit of bytes makes the retention shorter than delays ask for."""
     phase: str | None = None
     """The phase of the policy that chose K, if the policy has phases."""
+    release: int | None = None
+    """Time up to which all tuples are released, whichever stream is behind; None: as usual."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""
@@ -287,7 +301,7 @@ def owned_in(table: pa.Table) -> NDArray[np.bool_] | None:
 def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     """The columns of a stream that the query reads, in their order."""
     stream = query.streams[s]
-    if query.select is None and not query.counts_only:
+    if query.select is None and not query.counts_only and s in shown(query.how, s + 1):
         return stream.columns
     expressions = [equality.members[s] for equality in query.classes if s in equality.members]
     expressions += [conjunct.expression for conjunct in query.residual]

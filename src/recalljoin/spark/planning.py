@@ -16,8 +16,9 @@ from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.cell import Measures
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query.durations import in_unit, nanoseconds
+from recalljoin.query.durations import MAX_TIME, in_unit, nanoseconds, too_long
 from recalljoin.query.expressions import Column
+from recalljoin.query.kinds import tick_only_faults
 from recalljoin.query.sizes import n_bytes
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.batch_planner import ControlPlan
@@ -30,6 +31,7 @@ from recalljoin.spark.hot_keys import can_split
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.waiting import WaitLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.query.durations import DurationLike
     from recalljoin.query.model import Query
+    from recalljoin.spark.chained import Upstream
     from recalljoin.spark.options import HotKeys, RunSettings
 
 _SHORTEST_HEARTBEAT = 500
@@ -57,13 +60,17 @@ class JoinPlan:
     """Chooses how long tuples are remembered; None where the cell chooses."""
     finds_hot_keys: bool
     """Whether keys that many tuples have are looked for."""
+    limits: WaitLimits
+    """How much may wait for a stream that is behind."""
+    name: str
+    """Name of the metrics in the query's progress."""
 
     @property
     def layout(self) -> Layout:
         """The cells and where they live."""
         return self.cells.layout
 
-    def control(self, *, flush: bool) -> ControlPlan:
+    def control(self, *, flush: bool, upstream: tuple[Upstream, ...] = ()) -> ControlPlan:
         """The plan of the control source."""
         assert self.cells.log is not None
         idle_after = self.cells.idle_after
@@ -77,6 +84,9 @@ class JoinPlan:
             flush=flush,
             notices=Notices(integer_streams(self.query), self.query.time_unit),
             grid=self.layout.grid if self.finds_hot_keys else None,
+            limits=self.limits,
+            upstream=upstream,
+            name=self.name,
         )
 
 
@@ -134,6 +144,9 @@ def plan_join(
         raise InvalidSetting(message)
     by_tuple = _arrives_by_tuple(settings)
     if by_tuple:
+        faults = list(tick_only_faults(bound.how, bound.emit))
+        if faults:
+            raise InvalidSetting("; ".join(faults))
         n_cells = 1
     grid = make_grid(bound, n_cells if settings.cells is None else settings.cells)
     layout = Layout(grid, min(groups, grid.n_cells))
@@ -147,6 +160,8 @@ def plan_join(
         target, retention, n_bytes(settings.horizon_memory, name="horizon_memory")
     )
     named_hot = hot_of(bound, settings.hot_keys)
+    if not can_split(grid):
+        named_hot = NOT_HOT if bound.how == "full" else named_hot
     cells = CellPlan(
         query=_for_cells(bound, by_tuple=by_tuple),
         layout=layout,
@@ -169,7 +184,16 @@ def plan_join(
         # The cell chooses K itself, and ignores the K in the offsets.
         policy = PolicyPlan(target, "none")
     finds = settings.hot_keys == "auto" and can_split(grid)
-    return JoinPlan(bound, wide, cells, policy, None if by_tuple else horizon, finds)
+    return JoinPlan(
+        bound,
+        wide,
+        cells,
+        policy,
+        None if by_tuple else horizon,
+        finds_hot_keys=finds,
+        limits=_wait_limits(query, settings),
+        name=settings.name,
+    )
 
 
 def _arrives_by_tuple(settings: RunSettings) -> bool:
@@ -194,6 +218,25 @@ def _arrives_by_tuple(settings: RunSettings) -> bool:
     return True
 
 
+def _wait_limits(query: Query, settings: RunSettings) -> WaitLimits:
+    n = settings.max_buffered
+    if n is not None and (type(n) is not int or n < 1):
+        message = f"`max_buffered` must be a number of tuples, 1 or more, or None, got {n!r}"
+        raise InvalidSetting(message)
+    if settings.when_full not in ("release", "stop"):
+        message = f"`when_full` must be 'release' or 'stop', got {settings.when_full!r}"
+        raise InvalidSetting(message)
+    memory, max_wait = settings.buffer_memory, None
+    if query.quality is not None and query.quality.max_wait is not None:
+        max_wait = in_unit(nanoseconds(query.quality.max_wait, name="max_wait"), "ms")
+    return WaitLimits(
+        max_buffered=n,
+        buffer_memory=None if memory is None else n_bytes(memory, name="buffer_memory"),
+        when_full=settings.when_full,
+        max_wait=max_wait,
+    )
+
+
 def _ahead(
     bound: BoundQuery, given: DurationLike | None, frames: Mapping[str, DataFrame]
 ) -> AheadRule | None:
@@ -212,7 +255,10 @@ def _for_cells(bound: BoundQuery, *, by_tuple: bool) -> BoundQuery:
 
 
 def _units(length: DurationLike, name: str, bound: BoundQuery) -> int:
-    return in_unit(nanoseconds(length, name=name), bound.unit)
+    units = in_unit(nanoseconds(length, name=name), bound.unit)
+    if units > MAX_TIME:
+        raise InvalidSetting(too_long(name, length, bound.unit))
+    return units
 
 
 def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
@@ -277,5 +323,7 @@ def identity_of(
             "groups": layout.n_groups,
             "hot_keys": named_hot.keys,
             "arrival": arrival,
+            **({} if bound.how == "inner" else {"how": bound.how}),
+            **({} if bound.emit == "ordered" else {"emit": bound.emit}),
         }
     )

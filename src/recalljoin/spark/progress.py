@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.null_needs import precision_by_k
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
-from recalljoin.spark.report import MeasuredRecall, settled_recalls
+from recalljoin.spark.report import MeasuredRecall, null_precisions, settled_recalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from recalljoin.engine.arrays import Int64s
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.report import Report
 
-_COUNTS = ("arrived", "refused", "late", "produced", "lost", "uncomputable")
+_COUNTS = (
+    "arrived",
+    "refused",
+    "late",
+    "produced",
+    "lost",
+    "uncomputable",
+    "released_early",
+    "nulls",
+    "false_nulls",
+)
 SCHEMA = pa.schema(
     [
         ("batch", pa.int64()),
@@ -46,6 +60,9 @@ SCHEMA = pa.schema(
         ("horizon_limited", pa.bool_()),
         ("kept_bytes", pa.int64()),
         ("phase", pa.string()),
+        ("buffered_bytes", pa.int64()),
+        ("null_precision", pa.float64()),
+        ("null_precision_settled", pa.float64()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -57,8 +74,8 @@ def progress_table(log: ControlLog) -> pa.Table:
     :meth:`~recalljoin.spark.join_log.JoinLog.progress` says what the columns mean.
     """
     reports = list(log.reports_after(-1))
-    settled = settled_recalls(reports)
-    rows = [row | each for row, each in zip(_rows(reports), settled, strict=True)]
+    columns = zip(_rows(reports), settled_recalls(reports), null_precisions(reports), strict=True)
+    rows = [row | settled | precision for row, settled, precision in columns]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -76,6 +93,9 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "produced": profile.n_produced,
             "lost": profile.n_lost,
             "uncomputable": profile.n_uncomputable,
+            "released_early": report.n_early,
+            "nulls": profile.nulls.total,
+            "false_nulls": profile.false_nulls.total,
         }
         totals = {name: totals[name] + counts[name] for name in _COUNTS}
         yield {
@@ -92,6 +112,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             **{f"total_{name}": total for name, total in totals.items()},
             "beyond": profile.n_beyond,
             "buffered": report.n_buffered,
+            "buffered_bytes": report.buffered_bytes,
             "kept": report.n_kept,
             "kept_bytes": report.kept_bytes,
             "horizon": report.retention,
@@ -114,7 +135,11 @@ def forecast_table(log: ControlLog) -> pa.Table:
         When the log does not hold the required slack of results.
     """
     slack: SlackByTime | None = None
+    needs: deque[tuple[int, Int64s]] = deque()
     for report in log.reports_after(-1):
+        needs.append((report.watermark, report.profile.null_needs))
+        while report.watermark != FOREVER and needs[0][0] < report.watermark - report.period:
+            needs.popleft()
         width = slot_width(report.period)
         if slack is None or slack.width != width:
             slack = SlackByTime(
@@ -124,11 +149,22 @@ def forecast_table(log: ControlLog) -> pa.Table:
     found = None if slack is None else slack.forecast()
     if found is None:
         message = (
-            f"`control_log` {log.folder!r} holds no slack of results; the policy `slack` asks "
-            "for it"
+            f"`control_log` {log.shown!r} holds no slack of results; the policy `slack` asks for it"
         )
         raise InvalidSetting(message)
-    return pa.table({"k": pa.array(found.k), "recall": pa.array(found.recall)})
+    columns = {"k": pa.array(found.k), "recall": pa.array(found.recall)}
+    precision = _precision_at(found.k, [each for _, each in needs])
+    return pa.table(columns if precision is None else columns | {"null_precision": precision})
+
+
+def _precision_at(k: Int64s, needs: list[Int64s]) -> pa.Array | None:
+    """The precision of nulls that each K would have given; None if there were no nulls."""
+    total = np.zeros((3, max([len(k), *(each.shape[1] for each in needs)])), dtype=np.int64)
+    for each in needs:
+        total[:, : each.shape[1]] += each
+    if not total.any():
+        return None
+    return pa.array(precision_by_k(total)[: len(k)])
 
 
 def _refused_by(report: Report) -> Iterator[tuple[str, int]]:

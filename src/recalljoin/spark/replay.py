@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, finest
 from recalljoin.spark.cell import ByTuple, Watch, gathered
 from recalljoin.spark.columns import quoted
 from recalljoin.spark.packing import PIECE, from_bytes, to_bytes
@@ -57,20 +57,28 @@ def first_arrival(
     Raises
     ------
     InvalidSetting
-        When a row has no arrival.
+        When a row has no arrival, or an arrival that cannot be counted with.
     """
-    firsts: list[int] = []
+    spans: dict[str, tuple[int, int]] = {}
+    units: set[TimeUnit] = {"ms"}
     for frame, column in zip(frames, columns, strict=True):
         name = sf.col(quoted(column))
-        found = frame.agg(sf.min(name).alias("first"), sf.count(sf.when(name.isNull(), 1)))
-        table = found.toArrow()
+        n_null = sf.count(sf.when(name.isNull(), 1))
+        table = frame.agg(sf.min(name).alias("first"), n_null, sf.max(name).alias("last")).toArrow()
         if table.column(1)[0].as_py():
             message = f"`arrival` must not be null; column {column!r} is"
             raise InvalidSetting(message)
         if table.column(0)[0].is_valid:
-            unit = NANOSECONDS_PER[unit_of(table.column(0).type, time_unit)]
-            firsts.append(int(_as_numbers(table.column(0))[0]) * unit)
-    return min(firsts, default=None)
+            unit = unit_of(table.column(0).type, time_unit)
+            units.add(unit)
+            first, last = (int(_as_numbers(table.column(i))[0]) for i in (0, 2))
+            spans[column] = first * NANOSECONDS_PER[unit], last * NANOSECONDS_PER[unit]
+    most = MAX_TIME * NANOSECONDS_PER[finest(units)]
+    for column, (first, last) in spans.items():
+        if first < -most or last > most:
+            message = f"`arrival` must be a time that can be counted; column {column!r} goes beyond"
+            raise InvalidSetting(message)
+    return min((first for first, _ in spans.values()), default=None)
 
 
 def unit_of(kind: pa.DataType, time_unit: TimeUnit) -> TimeUnit:

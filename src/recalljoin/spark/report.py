@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
+from recalljoin.quality.null_precision import NullPrecision
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.recall import RecallMeter
 from recalljoin.quality.settled_recall import SettledRecall
@@ -78,6 +79,10 @@ class Report:
     """Cells that were rebuilt from state, as their instance was not in the worker's memory."""
     profile: Profile
     """What the policy learns from."""
+    buffered_bytes: int = 0
+    """Approximate size of the tuples that wait, copies included."""
+    n_early: int = 0
+    """Tuples released although a stream was still behind them, as too much was waiting."""
     phase: str | None = None
     """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
@@ -175,6 +180,7 @@ def report_of(
         base_time=pipeline.base_time,
         local_times=tuple(pipeline.local_times.tolist()),
         n_buffered=cell.n_buffered,
+        buffered_bytes=pipeline.buffered_bytes,
         n_kept=pipeline.n_kept,
         kept_bytes=pipeline.kept_bytes,
         n_delivered=n_delivered,
@@ -199,6 +205,8 @@ def merged(reports: Iterable[Report]) -> Report:
         cell=None,
         earliest=min(report.earliest for report in cells),
         n_buffered=sum(report.n_buffered for report in cells),
+        buffered_bytes=sum(report.buffered_bytes for report in cells),
+        n_early=sum(report.n_early for report in cells),
         n_kept=sum(report.n_kept for report in cells),
         kept_bytes=sum(report.kept_bytes for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),
@@ -237,6 +245,30 @@ class MeasuredRecall:
         if report.watermark != FOREVER:
             meter.observe(report.profile)
         return meter
+
+
+def null_precisions(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
+    """For each batch the precision of nulls over the last period, as known then and as known now.
+
+    What is known now is given only for periods further back than the horizon.
+    """
+    if not reports:
+        return
+    last = reports[-1]
+    # A restart may have changed the period: then buckets differ, and each stretch is on its own.
+    for (period, bucket), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
+        part = list(same)
+        then, now = NullPrecision(bucket), NullPrecision(bucket)
+        for report in part:
+            now.observe(report.profile)
+        for report in part:
+            then.observe(report.profile)
+            columns: dict[str, Any] = {}
+            if NEVER < report.watermark < FOREVER:
+                columns["null_precision"] = then.measure(report.watermark, period)
+                if report.watermark < last.watermark - last.retention:
+                    columns["null_precision_settled"] = now.measure(report.watermark, period)
+            yield columns
 
 
 def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:

@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 
 def routing(
-    plan: CellPlan, s: int, *, watches: bool
+    plan: CellPlan, s: int, *, watches: bool, is_chained: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Pack the tuples of stream ``s``; ``watches`` for keys that many tuples have."""
-    router = Router(plan.query, plan.layout, s, plan.named_hot, watches, plan.max_ahead)
+    """Pack the tuples of stream ``s``; ``watches`` for keys that many tuples have.
+
+    ``is_chained`` says that the stream comes from another join.
+    """
+    hot, max_ahead = plan.named_hot, plan.max_ahead
+    router = Router(plan.query, plan.layout, s, hot, watches, max_ahead, is_chained)
     sealed = Sealed.of(router)
     log = None if plan.hot_log is None else LogFolder(plan.hot_log.folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -25,6 +26,15 @@ class Sealed(Generic[T]):
     def of(cls, value: T) -> Sealed[T]:
         """Seal a value."""
         return cls(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_text(cls, text: str) -> Sealed[T]:
+        """From :meth:`to_text`."""
+        return cls(base64.b64decode(text))
+
+    def to_text(self) -> str:
+        """As the value of an option."""
+        return base64.b64encode(self.content).decode()
 
     def open(self) -> T:
         """The value, made once in each process."""

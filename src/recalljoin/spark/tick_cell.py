@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from recalljoin.engine.chunks import rebuild
 from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
 from recalljoin.spark.hot_key_moves import hand_over, take_over
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.delivery import Delivery
+    from recalljoin.spark.packing import Control
     from recalljoin.spark.report import Report
 
 
@@ -112,8 +114,25 @@ class TickCell:
             k=self._meta.k,
             marks=delivery.marks[np.newaxis],
             idle=idle[np.newaxis],
+            release=self._release(control),
             flags=[delivery.owned(s) for s in range(len(delivery.tables))],
         )
+
+    @staticmethod
+    def _release(control: Control | None) -> int:
+        return NEVER if control is None or control.release is None else control.release
+
+    def _n_early(self, control: Control | None) -> int:
+        """How many tuples were released because the control source said so."""
+        step = self._taken.step
+        until = self._release(control)
+        if until == NEVER:
+            return 0
+        held_until = min(self._cell.pipeline.local_times.tolist())
+        if held_until != NEVER:
+            held_until -= self._meta.k
+        early = ~step.late & (step.ts <= until) & (step.ts > held_until)
+        return int((early & self._taken.counted).sum())
 
     def _follow_clock(self, delivery: Delivery) -> NDArray[np.bool_]:
         """Take over K and clock from the control source; returns which streams are idle now."""
@@ -176,6 +195,7 @@ class TickCell:
             n_delivered=sum(table.num_rows for table in delivery.tables),
             earliest=self._taken.earliest,
             restored=restored,
+            n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
         )
 
@@ -200,7 +220,7 @@ def leave_late(
     batch: int,
     first_rows: Int64s,
 ) -> None:
-    """Write late rows, if asked for, to the control log.
+    """Write late rows, and rows that have left in error, to the control log if asked for.
 
     Parameters
     ----------
@@ -218,6 +238,11 @@ def leave_late(
     if plan.log is None or not plan.late_rows:
         return
     step, owned = taken.step, taken.counted
+    if step.told is not None:
+        for stream, rows in zip(plan.query.streams, step.told.false_rows, strict=True):
+            if rows.num_rows:
+                numbered = rows.append_column("__batch", pa.array(np.full(rows.num_rows, batch)))
+                plan.log.write_rows("false_nulls", stream.name, batch, cell, numbered)
     for s, stream in enumerate(plan.query.streams):
         # A copy that another cell counts is written here only if results were lost in this cell.
         (late,) = np.nonzero(step.late & (step.stream == s) & (owned | (step.n_join > 0)))

@@ -167,6 +167,7 @@ class TupleCell:
         self._meta = _read_meta(store, plan.identity, len(plan.query.streams))
         self._instance: Instance
         self._run: TupleRun
+        self._n_early = 0
 
     def token(self) -> str:
         """Name of the state that was written last; empty before the first batch."""
@@ -219,6 +220,10 @@ class TupleCell:
         if delivery.control is not None:
             self._meta.clock = delivery.control.clock
         query = self._plan.query
+        if delivery.control is not None and delivery.control.release is not None:
+            # K-slack and Synchronizer know no watermark: they release all, or what is due.
+            self._n_early = self._instance.cell.n_buffered
+            yield from self._run.flush()
         if delivery.is_end:
             yield from self._run.flush()
         else:
@@ -230,7 +235,9 @@ class TupleCell:
         meta, run, pipeline = self._meta, self._run, self._instance.cell.pipeline
         bodies = [[body.content for body in of_stream] for of_stream in delivery.bodies]
         content = framed({"slacks": run.slacks, "retentions": run.retentions}, bodies)
+        # What is released early is in no log of batches, so that it takes a snapshot.
         is_flushed = not any(bodies) and not run.slacks and pipeline.n_buffered == 0
+        is_flushed |= self._n_early > 0
         meta.batch_bytes += len(content)
         if meta.batch_bytes > max(SMALLEST_SNAPSHOT, meta.snapshot_bytes) or is_flushed:
             written = snapshot(pipeline).to_pybytes()
@@ -273,6 +280,7 @@ class TupleCell:
             n_delivered=sum(delivery.n_arrived),
             earliest=run.earliest,
             restored=restored,
+            n_early=self._n_early,
             adaptations=tuple(run.adaptations),
         )
 

@@ -20,7 +20,7 @@ _RESULT, _MEMBERS = "__result", "__members"
 def folded_schema(folded: Folded, output: StructType) -> StructType:
     """Spark's schema of :class:`~recalljoin.engine.folding.Folded` results with rows ``output``."""
     *columns, time = (field.dataType for field in output)
-    n_times = len(folded.timed)
+    n_times = 1 if folded.has_nulls else len(folded.timed)
     n_members = len(folded.schema) - len(columns) - n_times
     lists = map(ArrayType, [*columns, *[time] * n_times, *[LongType()] * n_members])
     return StructType(list(map(StructField, folded.schema.names, lists)))
@@ -48,6 +48,10 @@ def unfolded(frame: DataFrame, folded: Folded, output: StructType) -> DataFrame:
         is_struct = query.select is None
         return column(i).getField(query.streams[s].time) if is_struct else column(i)
 
-    result_time = sf.greatest(*(time(s) for s in range(len(query.streams))))
+    times = [time(s) for s in folded.output.shown] if not folded.has_nulls else []
+    if folded.has_nulls:
+        result_time = sf.get(folded.times(), sf.col(_RESULT))
+    else:
+        result_time = sf.greatest(*times) if len(times) > 1 else times[0]
     columns = [*map(column, range(len(output) - 1)), result_time]
     return rows.select(*(c.alias(name) for c, name in zip(columns, output.names, strict=True)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from recalljoin.engine import folding
 from recalljoin.engine.arrivals import arrivals_of
@@ -17,8 +18,6 @@ from recalljoin.query.model import Query, Stream
 from tests.unfolding import rows_of
 
 if TYPE_CHECKING:
-    import pytest
-
     from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64(), "text": pa.string()})
@@ -107,3 +106,32 @@ def test_pieces_of_heavy_tuples_stay_small(monkeypatch: pytest.MonkeyPatch) -> N
     rest, _ = drain(pipeline.flush())
     assert all(b.nbytes <= 20_000 or len(b.column("members_0")[0]) == 1 for b in [*batches, *rest])
     assert results(query, tables, folded=True) == results(query, tables, folded=False)
+
+
+@pytest.mark.parametrize("select", ["*", "s1.text"])
+@pytest.mark.parametrize("unit", [None, "s", "us", "ns"])
+@pytest.mark.parametrize("how", ["left", "full", "semi", "anti"])
+def test_rows_without_a_partner_are_folded_too(how: Any, unit: str | None, select: str) -> None:
+    tables = {f"s{i + 1}": stream(300, 200, i) for i in range(2)}
+    if unit is not None:
+        kind = pa.timestamp(unit, "UTC")
+        tables = {name: t.set_column(0, "ts", t["ts"].cast(kind)) for name, t in tables.items()}
+    window = "100 s" if unit == "s" else "100 ms"
+    streams = [Stream(name, window=window) for name in tables]
+    query = Query(streams=streams, condition="s1.a = s2.a", select=select, how=how)
+    bound_query = query.bind({name: table.schema for name, table in tables.items()})
+    found = []
+    for folded in (True, False):
+        pipeline = Pipeline(bound_query, EngineSettings(arrival="tick", folded=folded))
+        arrivals = arrivals_of(bound_query, tables)
+        ticks = np.arange(len(arrivals)) // 50
+        batches, _ = drain(pipeline.push_ticks(arrivals, ticks, n_ticks=12, k=0))
+        rest, _ = drain(pipeline.flush())
+        rows = (row for b in [*batches, *rest] for row in rows_of(b, pipeline).to_pylist())
+        found.append(sorted(rows, key=repr))
+    assert len(found[0]) > 20
+    if unit != "ns":  # Spark's timestamps count microseconds
+        assert found[0] == found[1]
+    assert len(found[0]) == len(found[1])
+    if select == "*" and how in ("left", "full"):
+        assert any(row["s2"] is None for row in found[0])

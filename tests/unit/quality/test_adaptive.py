@@ -290,3 +290,14 @@ def test_an_empty_recording_has_an_empty_record() -> None:
             tick=tick,
         )
         assert (record.n_tuples, record.n_true, len(record.k)) == (0, 0, 0)
+
+
+def test_a_stray_arrival_takes_no_memory_for_all_the_ticks_up_to_it() -> None:
+    bound, _ = bound_and_arrivals(make_syn_x3(seed=9, duration=1000))
+    rows = {"arrival": [1, 2, 2**55], "ts": [1, 2, 3], "a1": [1, 1, 1]}
+    table = pa.table(rows, schema=bound.streams[0].schema)
+    arrivals = arrivals_of(bound, {stream.name: table for stream in bound.streams})
+    settings = PolicySettings(windows=(5000,) * 3)
+    policy = make_policy("none", settings)
+    with pytest.raises(InvalidSetting, match=r"there are \d+ ticks between the first and the last"):
+        run_adaptive(bound, arrivals, policy, settings, arrival="tick", tick=10)

@@ -95,6 +95,24 @@ def test_delays_of_a_backlog_do_not_count() -> None:
     assert feedback.latest_delays.largest == 500
 
 
+@pytest.mark.parametrize("lost", [0, 50])
+@pytest.mark.parametrize("silence", [8 * 3600, 10**12])
+def test_after_any_silence_the_newest_period_is_judged(lost: int, silence: int) -> None:
+    run = Run()
+    run.go(*[20] * 200)
+    before = run.feedback.push
+    run.second += silence
+    run.go(lost)
+    assert run.feedback.push == (1 if not lost else before * 1.5)
+    assert run.feedback.margin == pytest.approx(1 if not lost else MARGIN)
+
+
+def test_a_push_that_does_not_help_for_a_day_is_taken_back_in_a_few_minutes() -> None:
+    run = Run()
+    run.go(*[20] * 24 * 3600)
+    assert run.go(*[0] * 900).push == 1
+
+
 def test_without_results_nothing_is_measured() -> None:
     feedback = Feedback(0.9, 60_000)
     assert feedback.measured(60) is None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from recalljoin import InvalidQuery, InvalidSetting, Query, Stream, replay
-from recalljoin.quality import local_replay as module
+from recalljoin.quality import replayed as module
 
 TEXT = "SELECT a.x, b.x AS y FROM a [10 ms], b [10 ms] WHERE a.x = b.x"
 COUNT = "SELECT count(*) FROM a [10 ms], b [10 ms] WHERE a.x = b.x"

@@ -10,7 +10,7 @@ import pytest
 
 from recalljoin import InvalidSetting, InvalidTarget, Quality, Query, Replayed, Stream, replay
 from recalljoin.engine.arrivals import arrivals_of
-from recalljoin.quality import local_replay as module
+from recalljoin.quality import replayed as module
 from recalljoin.quality.adaptive import run_adaptive
 from recalljoin.quality.policies import make_policy
 from recalljoin.quality.settings import PolicySettings

@@ -143,12 +143,14 @@ def test_a_wrong_target_alone_is_an_invalid_target() -> None:
             "OFFSET is not supported; apply it to the result of the join",
         ),
         (
-            "SELECT * FROM a [1 s] LEFT JOIN b [1 s] ON a.x = b.x",
-            "LEFT JOIN is not supported; only inner joins are, write JOIN",
+            "SELECT * FROM a [1 s] RIGHT SEMI JOIN b [1 s] ON a.x = b.x",
+            "RIGHT SEMI JOIN is not supported; write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, "
+            "LEFT SEMI JOIN or LEFT ANTI JOIN",
         ),
         (
             "SELECT * FROM a [1 s] NATURAL JOIN b [1 s]",
-            "NATURAL JOIN is not supported; only inner joins are, write JOIN",
+            "NATURAL JOIN is not supported; write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, "
+            "LEFT SEMI JOIN or LEFT ANTI JOIN",
         ),
         (
             "SELECT * FROM a [1 s] JOIN b [1 s] USING (x)",
