@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Report, machine
+from benchmarks.measure import Report, machine, wrapped
 from benchmarks.spark_batches import a_batch, memory, start, two_cores, whole_runs
+from benchmarks.spark_kinds import kinds, latency
 from benchmarks.spark_systems import JOINS, OURS, WINDOW, Input, Measured, in_process
 
 if TYPE_CHECKING:
@@ -135,13 +136,20 @@ def _check(runs: Iterable[Measured]) -> None:
     assert len(set(found.values())) == 1, found
 
 
-def with_section(text: str, reports: list[Report]) -> str:
-    """A Markdown text with the tables on Spark as its last part."""
-    before = text.partition(SECTION)[0].rstrip()
-    made = f"{SECTION}\n\nMade by `python -m benchmarks.spark_join --write docs/performance.md`.\n"
-    made += f"Machine: {machine()}; {datetime.now(UTC).date()}."
-    tables = [each.markdown().replace("## On Spark: ", "### ", 1) for each in reports]
-    return "\n\n".join([before, made, *tables]) + "\n"
+def with_tables(text: str, reports: list[Report]) -> str:
+    """A Markdown text with the tables on Spark as its last part; others that are there stay."""
+    before, _, rest = text.partition(SECTION)
+    tables = {block.partition("\n")[0]: block.rstrip() for block in rest.split("\n### ")[1:]}
+    measured = wrapped(f"Measured: {machine()}; {datetime.now(UTC).date()}.")
+    for each in reports:
+        block = each.markdown().removeprefix("## On Spark: ")
+        tables[block.partition("\n")[0]] = f"{block}\n\n{measured}"
+    made = wrapped(
+        "Made by `python -m benchmarks.spark_join --write docs/performance.md`, or with the names "
+        "of some parts behind `spark_join` to make some tables again."
+    )
+    blocks = [f"### {block}" for block in tables.values()]
+    return "\n\n".join([before.rstrip(), SECTION, made, *blocks]) + "\n"
 
 
 PARTS: dict[str, Callable[[Path, int], list[Report]]] = {
@@ -150,6 +158,8 @@ PARTS: dict[str, Callable[[Path, int], list[Report]]] = {
     "whole": lambda folder, scale: [whole_runs(folder, 1_000_000 // scale)],
     "cores": lambda folder, scale: [two_cores(folder, 4_000_000 // scale)],
     "memory": lambda folder, _: [memory(folder)],
+    "kinds": lambda folder, scale: [kinds(folder, 1_000_000 // scale)],
+    "latency": lambda folder, scale: [latency(folder, 200 if scale == 1 else 60)],
     "tuple": lambda folder, scale: few_matches(
         folder, [200_000 // scale, 1_000_000 // scale], [1_000_000 // scale, 4_000_000 // scale]
     ),
@@ -166,15 +176,13 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if unknown := [part for part in given.parts if part not in PARTS]:
         parser.error(f"there is no {unknown[0]!r}; parts are {', '.join(PARTS)}")
-    if given.parts and given.write:
-        parser.error("--write keeps all tables of one run; leave the names of parts out")
     print(machine())
     reports: list[Report] = []
     with tempfile.TemporaryDirectory() as made:
         for part in given.parts or PARTS:
             reports += PARTS[part](Path(made), 20 if given.quick else 1)
     if given.write is not None:
-        given.write.write_text(with_section(given.write.read_text(), reports))
+        given.write.write_text(with_tables(given.write.read_text(), reports))
 
 
 if __name__ == "__main__":

@@ -5,34 +5,31 @@ python -m benchmarks.spark_kinds --write docs/performance.md
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure import Report, machine
+from benchmarks.measure import Report
 from benchmarks.spark_systems import CELLS, OTHERS, OURS, Input, Measured, in_process, session
 from benchmarks.spark_systems import under_test as query_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SECTION = "## Kinds of joins on Spark"
 INNER = (OURS, f"{OURS} eager", *OTHERS)
 LEFT = (f"{OURS} left", f"{OURS} left eager", *(f"{system} left" for system in OTHERS))
 EVERY = 0.25
 """Seconds between two files of a stream, where latency is measured."""
 
 
-def speed(folder: Path, n: int) -> Report:
+def kinds(folder: Path, n: int) -> Report:
     """Whole runs of every kind, and what they keep."""
     report = Report(
-        "Kinds of joins: speed and state",
+        "On Spark: results at once, and left outer joins",
         ("system", "s", "times ordered", "results", "state MB", "on disk MB"),
         note=f"{n:,} tuples a stream in 10 batches, about one match a tuple, no disorder and no "
         "wait: the recall of all is 1. A left join has a row for each tuple without a partner as "
@@ -60,7 +57,7 @@ def _same_pairs(runs: Iterable[Measured]) -> None:
 def latency(folder: Path, n_files: int) -> Report:
     """From the arrival of a file until the batch that holds it has left."""
     report = Report(
-        "Kinds of joins: latency",
+        "On Spark: latency of results at once",
         ("system", "median s", "p95 s", "batches"),
         note=f"Seconds from the moment in which a file is there until the batch that reads it is "
         f"committed: with results at once, how long a result takes from the arrival of its last "
@@ -128,35 +125,3 @@ def _read_in(sources: Path) -> Iterable[tuple[int, str]]:
                 entry: dict[str, Any] = json.loads(line)
                 path = Path(entry["path"])
                 yield entry["batchId"], f"{path.parent.name}/{path.name}"
-
-
-def with_section(text: str, reports: list[Report]) -> str:
-    """A Markdown text with these tables in it, before those of the next section."""
-    before, _, rest = text.partition(SECTION)
-    after = rest.partition("\n## ")[2]
-    made = f"{SECTION}\n\nMade by `python -m benchmarks.spark_kinds --write docs/performance.md`.\n"
-    made += f"Machine: {machine()}; {datetime.now(UTC).date()}."
-    tables = [each.markdown().replace("## Kinds of joins: ", "### ", 1) for each in reports]
-    parts = [before.rstrip(), made, *tables] + ([f"## {after.strip()}"] if after else [])
-    return "\n\n".join(parts) + "\n"
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--write", type=Path, help="keep the tables in this Markdown file")
-    parser.add_argument("--quick", action="store_true", help="smaller, to see that it works")
-    given = parser.parse_args()
-    scale = 20 if given.quick else 1
-    print(machine())
-    with tempfile.TemporaryDirectory() as made:
-        reports = [
-            speed(Path(made), 1_000_000 // scale),
-            latency(Path(made), 60 if given.quick else 200),
-        ]
-    if given.write is not None:
-        given.write.write_text(with_section(given.write.read_text(), reports))
-
-
-if __name__ == "__main__":
-    main()
