@@ -114,6 +114,11 @@ def _prose(page: Path) -> list[str]:
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
 
 
+def test_no_module_is_longer_than_400_lines() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
+    assert {str(path): n for path, n in lengths.items() if n > 400} == {}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_line_of_a_page_is_longer_than_100_characters(page: Path) -> None:
     assert [line for line in _prose(page) if len(line) > 100] == []

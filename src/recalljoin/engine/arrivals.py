@@ -49,6 +49,12 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.ts)
 
+    @classmethod
+    def none(cls, tables: tuple[pa.Table, ...]) -> Arrivals:
+        """No tuples; ``tables`` have the columns and no rows."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(tables, np.empty(0, dtype=np.int8), nothing, nothing)
+
     def slice(self, begin: int, end: int) -> Arrivals:
         """The tuples that came from ``begin`` to before ``end``, by position."""
         stream, row = self.stream[begin:end], self.row[begin:end]

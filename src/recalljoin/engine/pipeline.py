@@ -89,7 +89,7 @@ class Pipeline:
         self.ticks = TickDisorder(m)
         self.progress = Progress(m)
         self.n_arrived = np.zeros(m, dtype=np.int64)
-        self.pending = self._prepared(Arrivals((pa.table({}),) * m, *_no_arrivals()))
+        self.pending = self._prepared(Arrivals.none((pa.table({}),) * m))
         self._next_forget = 0
 
     def _kept_schema(self, s: int) -> pa.Schema:
@@ -242,9 +242,7 @@ class Pipeline:
             in_effect = np.zeros(len(released.id), dtype=np.int64)
             step = yield from self._join(released, in_effect)
         else:
-            nothing = Arrivals(
-                tuple(p.to_table().slice(0, 0) for p in self.payloads), *_no_arrivals()
-            )
+            nothing = Arrivals.none(tuple(p.to_table().slice(0, 0) for p in self.payloads))
             step = yield from self._push_advance(
                 nothing, np.empty(0, dtype=np.int64), self.progress.finish()
             )
@@ -395,8 +393,3 @@ class Pipeline:
         if self.settings.arrival == "tuple":
             return self.tuples.local_times.copy()
         return self.progress.local_times.copy()
-
-
-def _no_arrivals() -> tuple[NDArray[np.int8], Int64s, Int64s]:
-    none = np.empty(0, dtype=np.int64)
-    return np.empty(0, dtype=np.int8), none, none

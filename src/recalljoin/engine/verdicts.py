@@ -17,19 +17,28 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from recalljoin.engine.compiled import lean
+from recalljoin.engine.judging import (
+    MATCHED,
+    REFUTED,
+    SHOWN,
+    TOLD,
+    TOO_LATE,
+    UNMATCHED,
+    await_verdicts,
+    count_bins,
+    count_later,
+    judge_pairs,
+    judge_semi,
+    take_due,
+)
 from recalljoin.engine.queues import (
-    EMPTY,
-    FRONT_ID,
     FRONT_TS,
     Queues,
-    drop_front,
     empty_queues,
     with_room,
 )
-from recalljoin.engine.queues import push as put
-from recalljoin.engine.rings import BASE, MASK, NONE, OFFSET, TS, Rings, Sequence
-from recalljoin.engine.slack_bins import N_BINS, slack_bin
+from recalljoin.engine.rings import BASE, NONE, TS, Sequence
+from recalljoin.engine.slack_bins import N_BINS
 from recalljoin.engine.step import Told
 from recalljoin.engine.times import NEVER
 from recalljoin.engine.windows import FATE, NEED
@@ -42,16 +51,6 @@ if TYPE_CHECKING:
     from recalljoin.engine.payload import Payload
     from recalljoin.engine.probe import Partials
     from recalljoin.engine.windows import Windows
-
-# What is noted of a tuple's fate: a partner came before the verdict; the first partner came after
-# it; the tuple itself came after it; the verdict has been counted; a semi row has left.
-MATCHED, REFUTED, TOO_LATE, TOLD, SHOWN = (1 << bit for bit in range(5))
-
-UNMATCHED, LATER, OWN = range(3)
-"""Rows of the histogram that tells what each K would have given, all by base time at an arrival
-less the time of the verdict: tuples without a partner, by their own arrival; and tuples whose first
-partner came after them, by the partner's arrival and by their own. With a constant K, a tuple of
-the latter leaves in error if K is larger than its own number and not larger than its partner's."""
 
 
 class Alone(NamedTuple):
@@ -133,7 +132,7 @@ class Verdicts:
                 self._too_late.append((s, judged))
             (in_time,) = np.nonzero(mine & ~too_late)
             self._due = with_room(self._due, len(in_time))
-            _await(self._due, s, part.ts, in_time, position)
+            await_verdicts(self._due, s, part.ts, in_time, position)
 
     def judge(
         self, results: Partials, lost: NDArray[np.bool_], part: Sequence, records: Int64s
@@ -153,7 +152,7 @@ class Verdicts:
         if self.how == "semi":
             return self._judge_semi(results, lost, part)
         refuted = np.empty((2, 2 * len(results.root)), dtype=np.int64)
-        n = _judge(
+        n = judge_pairs(
             results, lost, part.now, records, windows.rings.records, windows.notes, windows.sizes,
             self.streams, refuted,
         )  # fmt: skip
@@ -180,13 +179,13 @@ class Verdicts:
     def _count_slack(self, at: int, records: Int64s, v: Int64s, sign: int) -> None:
         if self.with_slack and self.shows_nulls:
             base = self.windows.rings.records[records, BASE]
-            _count_bins(base, v, sign, self.slack[at], self.needs[UNMATCHED])
+            count_bins(base, v, sign, self.slack[at], self.needs[UNMATCHED])
 
     def _count_needs(self, records: Int64s, v: Int64s) -> None:
         """Count tuples whose first partner is known by what would have made them leave alone."""
         if self.with_slack:
             base = self.windows.rings.records[records, BASE]
-            _count_later(base, v, self.windows.notes[NEED, records], self.needs)
+            count_later(base, v, self.windows.notes[NEED, records], self.needs)
 
     def settle_late(self) -> None:
         """Count the tuples that came after their own verdict; all their results are known."""
@@ -214,7 +213,7 @@ class Verdicts:
             if self._due.state[s, FRONT_TS] > limit - size:
                 continue
             decided = np.empty(n, dtype=np.int64)
-            n = _take_due(self._due, s, limit - size, self.windows.rings, decided)
+            n = take_due(self._due, s, limit - size, self.windows.rings, decided)
             records = decided[:n]
             fate = self.windows.notes[FATE, records]
             self.windows.notes[FATE, records] |= TOLD
@@ -239,7 +238,7 @@ class Verdicts:
         windows = self.windows
         shown, late = (np.empty(len(results.root), dtype=np.int64) for _ in range(2))
         counts = np.zeros(2, dtype=np.int64)
-        _judge_semi(
+        judge_semi(
             results, lost, part.base, windows.notes, self.with_slack, self.slack, shown, late,
             counts,
         )  # fmt: skip
@@ -309,107 +308,3 @@ _NONE = np.empty(0, dtype=np.int64)
 def _n_due(due: Queues, s: int) -> int:
     head, tail, size = due.state[s, :FRONT_TS]
     return int(tail - head + size)
-
-
-@lean
-def _await(due: Queues, s: int, ts: Int64s, places: Int64s, position: Int64s) -> None:
-    for i in places:
-        put(due, s, ts[i], position[i])
-
-
-@lean
-def _take_due(due: Queues, s: int, limit: int, rings: Rings, decided: Int64s) -> int:
-    table = rings.table
-    n = 0
-    while due.state[s, FRONT_TS] != EMPTY and due.state[s, FRONT_TS] <= limit:
-        decided[n] = table[s, OFFSET] + (due.state[s, FRONT_ID] & table[s, MASK])
-        n += 1
-        drop_front(due, s)
-    return n
-
-
-@lean
-def _judge(
-    results: Partials,
-    lost: NDArray[np.bool_],
-    now: Int64s,
-    root_records: Int64s,
-    records: Int64s,
-    notes: Int64s,
-    sizes: Int64s,
-    streams: Int64s,
-    refuted: Int64s,
-) -> int:
-    """Note the partners of tuples; ``refuted`` gets tuples of which something else was said."""
-    n = 0
-    for i in range(len(results.root)):
-        root = results.root[i]
-        for s in streams:
-            e = results.members[s, i]
-            fate = notes[FATE, e]
-            v = records[e, TS] + sizes[s]
-            place = 1 + slack_bin(records[results.members[1 - s, i], BASE], v)
-            if notes[NEED, e] == 0 or place < notes[NEED, e]:
-                notes[NEED, e] = place
-            if not (lost[i] and now[root] >= v):
-                notes[FATE, e] = fate | MATCHED
-            elif fate & (MATCHED | REFUTED) == 0:
-                notes[FATE, e] = fate | REFUTED
-                # A tuple that comes after its own verdict has not left.
-                if e != root_records[root]:
-                    refuted[0, n] = s
-                    refuted[1, n] = e
-                    n += 1
-    return n
-
-
-@lean
-def _judge_semi(
-    results: Partials,
-    lost: NDArray[np.bool_],
-    base: Int64s,
-    notes: Int64s,
-    with_slack: bool,
-    slack: Int64s,
-    shown: Int64s,
-    late: Int64s,
-    counts: Int64s,
-) -> None:
-    """Note the least slack that a tuple needs; ``shown`` and ``late`` get tuples to be told of."""
-    for i in range(len(results.root)):
-        e = results.members[0, i]
-        fate, need = notes[FATE, e], notes[NEED, e]
-        place = 1 + slack_bin(base[results.root[i]], results.newest[i])
-        if need == 0 or place < need:
-            if need != 0 and fate & TOLD and with_slack:
-                at = 0 if fate & SHOWN else 1
-                slack[at, need - 1] -= 1
-                slack[at, place - 1] += 1
-            notes[NEED, e] = place
-        if lost[i]:
-            # After the verdict nobody else counts the tuple.
-            if need == 0 and fate & TOLD and not fate & SHOWN:
-                late[counts[1]] = e
-                counts[1] += 1
-        elif not fate & SHOWN:
-            notes[FATE, e] = fate | SHOWN
-            shown[counts[0]] = e
-            counts[0] += 1
-
-
-@lean
-def _count_later(base: Int64s, v: Int64s, first: Int64s, needs: Int64s) -> None:
-    """Count tuples by their first partner's arrival and by their own, if that came before."""
-    for i in range(len(v)):
-        own = slack_bin(base[i], v[i])
-        if first[i] - 1 > own:
-            needs[LATER, first[i] - 1] += 1
-            needs[OWN, own] += 1
-
-
-@lean
-def _count_bins(base: Int64s, v: Int64s, sign: int, slack: Int64s, needs: Int64s) -> None:
-    for i in range(len(v)):
-        place = slack_bin(base[i], v[i])
-        slack[place] += sign
-        needs[place] += sign

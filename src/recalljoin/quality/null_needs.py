@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recalljoin.engine.judging import LATER, OWN, UNMATCHED
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import FOREVER, NEVER
-from recalljoin.engine.verdicts import LATER, OWN, UNMATCHED
 from recalljoin.quality.period_needs import enough_for
 
 if TYPE_CHECKING:

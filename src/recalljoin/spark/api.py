@@ -11,8 +11,8 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.quality.horizon import DEFAULT_LIMIT
 from recalljoin.query.functions import Functions
 from recalljoin.query.model import Query, Stream
+from recalljoin.query.options import refuse_unknown
 from recalljoin.query.quality import Quality
-from recalljoin.query.spelling import way_out
 from recalljoin.query.text import parse_query
 from recalljoin.spark.join import joined
 from recalljoin.spark.options import METRICS, TICK, Arrival, HotKeys, RunSettings
@@ -203,7 +203,9 @@ def join(
         )
     """
     of_a_stream = "it is said of each stream: rj.Stream('o', frame, time='ts', window='5 seconds')"
-    _refuse_unknown(join, unknown, dict.fromkeys(("time", "window"), of_a_stream))
+    elsewhere = dict.fromkeys(("time", "window"), of_a_stream)
+    # The type of ``unknown`` is Never, so that type checkers refuse unknown options as well.
+    refuse_unknown("join", _options_of(join), unknown, elsewhere)
     _refuse_others(streams)
     quality = None
     if recall is not None:
@@ -333,7 +335,8 @@ def sql(
     in_the_text = (
         "it stands in the text: SELECT ... FROM o [5 SEC], p [5 SEC] WHERE ... WITH RECALL"
     )
-    _refuse_unknown(sql, unknown, dict.fromkeys(("window", *_options_of(join)), in_the_text))
+    elsewhere = dict.fromkeys(("window", *_options_of(join)), in_the_text)
+    refuse_unknown("sql", _options_of(sql), unknown, elsewhere)
     settings = RunSettings(
         k=k,
         policy=policy,
@@ -359,33 +362,6 @@ def sql(
     )
     query = parse_query(text, functions=functions, time=time, emit=emit)
     return joined(query, dict(frames), settings)
-
-
-def _refuse_unknown(
-    call: Callable[..., object], unknown: Mapping[str, object], elsewhere: Mapping[str, str]
-) -> None:
-    """Refuse unknown options, all in one message.
-
-    Python would raise a TypeError at the first unknown option. As the type of ``**unknown`` is
-    Never, type checkers refuse unknown options as well.
-
-    Parameters
-    ----------
-    call
-        What was called.
-    unknown
-        The options that the call does not have.
-    elsewhere
-        For names that are no option here but are stated elsewhere: where.
-    """
-    known = _options_of(call)
-    faults = [
-        f"`{call.__name__}` has no option `{name}`; "
-        + (elsewhere.get(name) or way_out(name, known, known_as="options"))
-        for name in unknown
-    ]
-    if faults:
-        raise InvalidSetting("; ".join(faults))
 
 
 def _options_of(call: Callable[..., object]) -> list[str]:

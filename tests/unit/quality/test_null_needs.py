@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from recalljoin.engine.judging import LATER, OWN, UNMATCHED
 from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH
-from recalljoin.engine.verdicts import LATER, OWN, UNMATCHED
 from recalljoin.quality.null_needs import PreciseNulls, need_of, precision_by_k
 from recalljoin.quality.null_precision import NullPrecision
 from recalljoin.quality.policies import make_policy
