@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
@@ -18,8 +19,6 @@ from recalljoin.spark.delivery import deliver
 from recalljoin.spark.packing import PARCELS, Control, Router, needed_schema
 
 if TYPE_CHECKING:
-    import pytest
-
     from recalljoin.query.bound_query import BoundQuery
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
@@ -131,6 +130,8 @@ def test_only_columns_the_query_reads_travel() -> None:
     assert needed_schema(query, 1).names == ["ts", "a"]
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_spark_reads_parcels_as_they_are_written() -> None:
     read = StructType.fromDDL(PARCELS_DDL)
     assert isinstance(read, StructType)

@@ -44,7 +44,7 @@ def evaluate(expression: Expression, column: ColumnSource, length: int) -> pa.Ar
 
     Examples
     --------
-    >>> from recalljoin.query import Call
+    >>> from recalljoin.query.expressions import Call
     >>> price = Column(0, "price", pa.int64())
     >>> dear = Call("gt", (price, Literal(10, pa.int64())), pa.bool_())
     >>> evaluate(dear, lambda stream, name: pa.array([5, 20, None]), 3).to_pylist()

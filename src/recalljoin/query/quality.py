@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from recalljoin.query.kinds import How
 
+_SHARES = ("recall", "null_precision")
+"""What is no duration."""
 _DEFAULT_BASIC_WINDOW = "10 ms"
 
 
@@ -90,8 +92,7 @@ class Quality:
         if self.null_precision is not None:
             faults += _share_faults("null_precision", self.null_precision)
         lengths: dict[str, int] = {}
-        shares = ("recall", "null_precision")
-        for name in (field.name for field in fields(self) if field.name not in shares):
+        for name in (field.name for field in fields(self) if field.name not in _SHARES):
             value = getattr(self, name)
             if value is None:
                 continue
@@ -160,7 +161,7 @@ def bind_quality(
                 f"`{name}` must be at least 1 {unit}, the unit of the time columns, got "
                 f"{describe(length)}; write a longer one"
             )
-    for name in (field.name for field in fields(quality) if field.name != "recall"):
+    for name in (field.name for field in fields(quality) if field.name not in _SHARES):
         value = getattr(quality, name)
         if value is not None and in_unit(nanoseconds(value, name=name), unit) > MAX_TIME:
             faults.append(too_long(name, value, unit))
