@@ -25,13 +25,14 @@ demo: setup ## watch a streaming join of disordered streams find its wait, then 
 	$(BIN)/recalljoin demo $(ARGS)
 
 ##@ Develop
-test: venv java ## all tests: the quick ones beside those that start Spark or take long
+test: venv java ## all tests: those that start Spark beside all others
 	@mkdir -p .cache
-	@{ $(BIN)/pytest $(ARGS) $(OR_NONE); } > .cache/quick-tests.txt 2>&1 & quick=$$!; \
-	  { $(BIN)/pytest -m "spark or slow" $(ARGS) $(OR_NONE); }; spark=$$?; \
-	  wait $$quick; quick=$$?; \
-	  echo '==> the quick tests, which ran at the same time'; cat .cache/quick-tests.txt; \
-	  exit $$((spark | quick))
+	@{ $(BIN)/pytest -m "not spark" $(ARGS) $(OR_NONE); } > .cache/other-tests.txt 2>&1 & other=$$!; \
+	  { $(BIN)/pytest -m spark $(ARGS) $(OR_NONE); }; spark=$$?; \
+	  wait $$other; other=$$?; \
+	  echo '==> the tests that do not start Spark, which ran at the same time'; \
+	  cat .cache/other-tests.txt; \
+	  exit $$((spark | other))
 check: venv ## lint, format, types, and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
