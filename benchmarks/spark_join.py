@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from benchmarks.measure import Report, machine, wrapped
 from benchmarks.spark_batches import a_batch, memory, start, two_cores, whole_runs
 from benchmarks.spark_kinds import kinds, latency
-from benchmarks.spark_systems import JOINS, OURS, WINDOW, Input, Measured, in_process
+from benchmarks.spark_systems import JOINS, OURS, WINDOW, Input, Measured, in_process, same_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 N_BATCHES = 4
 SECTION = "## On Spark"
@@ -84,7 +84,7 @@ def few_matches(folder: Path, sizes: list[int], ours_sizes: list[int]) -> list[R
     bench = Bench(folder, matches=1, title="On Spark: 2-way equi-join, one match a tuple")
     runs = {system: [bench.run(system, n) for n in sizes] for system in JOINS}
     for same in zip(*runs.values(), strict=True):
-        _check(same)
+        same_results(same)
     slopes = {system: Slope(*of_system) for system, of_system in runs.items()}
     slopes[OURS] = Slope(*(bench.run(OURS, n) for n in ours_sizes))
     costs = Report(
@@ -119,7 +119,7 @@ def many_matches(folder: Path, sizes: list[int]) -> list[Report]:
     )
     for n in sizes:
         runs = [bench.run(system, n) for system in JOINS]
-        _check(runs)
+        same_results(runs)
         for one in runs:
             rates.add(
                 f"{one.n_tuples // one.n_batches:,}",
@@ -129,11 +129,6 @@ def many_matches(folder: Path, sizes: list[int]) -> list[Report]:
                 f"{one.seconds / runs[0].seconds:.1f}",
             )
     return [bench.report, rates]
-
-
-def _check(runs: Iterable[Measured]) -> None:
-    found = {one.system: one.n_results for one in runs}
-    assert len(set(found.values())) == 1, found
 
 
 def with_tables(text: str, reports: list[Report]) -> str:

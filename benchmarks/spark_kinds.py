@@ -14,8 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Report
-from benchmarks.spark_systems import CELLS, OTHERS, OURS, Input, Measured, in_process, session
-from benchmarks.spark_systems import under_test as query_of
+from benchmarks.spark_systems import (
+    CELLS,
+    OTHERS,
+    OURS,
+    SCHEMA,
+    WINDOW,
+    Input,
+    in_process,
+    same_results,
+    session,
+    under_test,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +49,7 @@ def kinds(folder: Path, n: int) -> Report:
     made = Input(n, 10)
     for systems in (INNER, LEFT):
         runs = [in_process(system, made, folder) for system in systems]
-        _same_pairs(runs)
+        same_results(runs, "n_pairs")
         for one in runs:
             report.add(
                 one.system, f"{one.seconds:.1f}", f"{one.seconds / runs[0].seconds:.2f}",
@@ -47,11 +57,6 @@ def kinds(folder: Path, n: int) -> Report:
                 f"{one.checkpoint_bytes / 1e6:.1f}",
             )  # fmt: skip
     return report
-
-
-def _same_pairs(runs: Iterable[Measured]) -> None:
-    found = {one.system: one.n_pairs for one in runs}
-    assert len(set(found.values())) == 1, found
 
 
 def latency(folder: Path, n_files: int) -> Report:
@@ -78,15 +83,14 @@ def live(system: str, made: Path, folder: Path) -> tuple[list[float], int]:
     """Let files come one after the other; seconds from each file's arrival to its commit."""
     spark = session(system, CELLS)
     work = Path(tempfile.mkdtemp(dir=folder))
-    schema = "ts timestamp, key bigint, value double"
     names = sorted(path.name for path in made.iterdir() if path.is_dir() and len(path.name) == 1)
     for name in names:
         (work / "in" / name).mkdir(parents=True)
     frames = {
-        name: spark.readStream.schema(schema).parquet(str(work / "in" / name)) for name in names
+        name: spark.readStream.schema(SCHEMA).parquet(str(work / "in" / name)) for name in names
     }
     query = (
-        query_of(system, frames, work, cells=CELLS, window=500)
+        under_test(system, frames, work, cells=CELLS, window=WINDOW)
         .writeStream.format("noop")
         .option("checkpointLocation", str(work / "checkpoint"))
         .start()

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -36,6 +36,7 @@ WINDOW = 500
 PER_MS = 100
 """Tuples of a stream that have the same time."""
 STREAMS = ("a", "b", "c")
+SCHEMA = "ts timestamp, key bigint, value double"
 OURS, *OTHERS = JOINS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
 """Inner joins; with "left" behind the name a left outer join, with "eager" results at once."""
 DROP, PYTHON, FLOOR = EMPTY = ("drops everything", "an empty mapInArrow", "groupBy().count()")
@@ -232,9 +233,8 @@ def run(
 
     spark = session(system, cores)
     spark.range(1).count()  # The session is there, whatever is measured.
-    schema = "ts timestamp, key bigint, value double"
     frames = {
-        each.name: spark.readStream.schema(schema)
+        each.name: spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", 2)
         .parquet(str(each / _first(files)))
         for each in sorted(path for path in folder.iterdir() if path.name in STREAMS)
@@ -373,6 +373,12 @@ def in_process(
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-4000:])
     content: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return Measured(**content)
+
+
+def same_results(runs: Iterable[Measured], count: str = "n_results") -> None:
+    """See that all systems have found the same number of results, or of pairs."""
+    found = {one.system: getattr(one, count) for one in runs}
+    assert len(set(found.values())) == 1, found
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import given
@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import marks_of
-from recalljoin.engine.step import drain
+from recalljoin.engine.step import Step, drain
 from tests.properties.engine_runs import ARRIVAL, Script, tables_of, through_engine
 from tests.properties.engine_scripts import scripts
 from tests.reference import conditions
 from tests.strategies import cases
 from tests.unfolding import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
 # One class over all streams: a key lives in one cell.
 KINDS = (conditions.single_class, conditions.string_keys, conditions.null_keys)
@@ -46,14 +51,9 @@ class Cells:
         batches: list[Counter[Any]] = []
         totals: Counter[str] = Counter()
         slack: Counter[tuple[int, int]] = Counter()
-        for number, piece in enumerate([*self.script.pieces, None]):
+        for cells in self.drained():
             found: Counter[Any] = Counter()
-            retention = self.script.retention_from(number)
-            for cell, pipeline in enumerate(self.pipelines):
-                if retention is not None:
-                    pipeline.remember_for(retention)
-                steps = pipeline.flush() if piece is None else self._push(pipeline, cell, *piece)
-                out, step = drain(steps)
+            for pipeline, out, step in cells:
                 for batch in out:
                     found.update(_named(rows_of(batch, pipeline), self.script.case.m))
                 totals["produced"] += step.n_produced
@@ -64,6 +64,18 @@ class Cells:
                     slack[fate, at] += int(step.slack[fate, at])
             batches.append(found)
         return batches, dict(totals), slack
+
+    def drained(self) -> Iterator[list[tuple[Pipeline, list[pa.RecordBatch], Step]]]:
+        """For each batch, and for the end of the input, what comes out of every instance."""
+        for number, piece in enumerate([*self.script.pieces, None]):
+            retention = self.script.retention_from(number)
+            cells = []
+            for cell, pipeline in enumerate(self.pipelines):
+                if retention is not None:
+                    pipeline.remember_for(retention)
+                steps = pipeline.flush() if piece is None else self._push(pipeline, cell, *piece)
+                cells.append((pipeline, *drain(steps)))
+            yield cells
 
     def _push(self, pipeline: Pipeline, cell: int, begin: int, end: int) -> Any:
         m = self.script.case.m

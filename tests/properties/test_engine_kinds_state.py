@@ -103,15 +103,10 @@ class KindCells(Cells):
     def everything(self) -> tuple[list[Counter[object]], list[Counter[str]]]:
         """Rows of each batch, and what verdicts have brought by then."""
         batches = []
-        for number, piece in enumerate([*self.script.pieces, None]):
+        for cells in self.drained():
             found: Counter[object] = Counter()
             told: Counter[str] = Counter()
-            retention = self.script.retention_from(number)
-            for cell, pipeline in enumerate(self.pipelines):
-                if retention is not None:
-                    pipeline.remember_for(retention)
-                steps = pipeline.flush() if piece is None else self._push(pipeline, cell, *piece)
-                out, step = drain(steps)
+            for pipeline, out, step in cells:
                 for batch in out:
                     found.update(_named(batch, pipeline))
                 told["produced"] += step.n_produced

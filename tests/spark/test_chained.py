@@ -46,6 +46,12 @@ class Three(Inputs):
             .parquet(str(folder / "s3"))
         )
 
+    def write_all(self, times: dict[str, list[list[int]]]) -> None:
+        """All files of all streams."""
+        for name, files in times.items():
+            for file in files:
+                self.write(name, *file)
+
     def chained(self, *, flush: bool = True, k: int = 10_000, log: str = "log") -> DataFrame:
         import recalljoin as rj
 
@@ -87,9 +93,7 @@ def found(folder: Path) -> list[tuple[int, ...]]:
 def test_a_bounded_run_ends_with_every_result(spark: SparkSession, tmp_path: Path) -> None:
     inputs = Three(spark, tmp_path)
     times = recorded(1)
-    for name, files in times.items():
-        for file in files:
-            inputs.write(name, *file)
+    inputs.write_all(times)
     query = run(inputs.chained(), tmp_path)
     assert query.exception() is None
     assert found(tmp_path) == all_results(times)
@@ -118,9 +122,7 @@ def test_a_join_behind_waits_for_a_join_that_has_no_result_for_a_while(
     times = recorded(3)
     # The third stream ends with its first file, the others go on for long without any result.
     times["s3"] = [[t for file in times["s3"] for t in file]]
-    for name, files in times.items():
-        for file in files:
-            inputs.write(name, *file)
+    inputs.write_all(times)
     run(inputs.chained(), tmp_path)
     assert found(tmp_path) == all_results(times)
 
@@ -130,9 +132,7 @@ def test_a_query_that_runs_on_plans_no_batches_without_data(
 ) -> None:
     inputs = Three(spark, tmp_path)
     times = recorded(4)
-    for name, files in times.items():
-        for file in files:
-            inputs.write(name, *file)
+    inputs.write_all(times)
     query = (
         inputs.chained(flush=False, k=0)
         .writeStream.format("parquet")

@@ -129,9 +129,7 @@ def test_a_sink_that_fails_for_a_while_gets_every_result_of_a_join_of_a_join_onc
 ) -> None:
     inputs = Three(spark, tmp_path)
     times = recorded(5)
-    for name, files in times.items():
-        for file in files:
-            inputs.write(name, *file)
+    inputs.write_all(times)
     sink = Sink(tmp_path / "sink", 0, 3, N_FILES, N_FILES + 1, N_FILES + 2)
     n_failures = 0
     for _ in range(9):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
+
+from recalljoin.engine.arrays import added
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Float64s, Int64s
+
 
 _MOST_WAITING = 4
 """How many pieces of results instances may put out before the caller takes one."""
@@ -61,9 +65,6 @@ def together(told: Sequence[Told | None]) -> Told | None:
     known = [each for each in told if each is not None]
     if not known:
         return None
-    needs = np.zeros((3, max(each.needs.shape[1] for each in known)), dtype=np.int64)
-    for each in known:
-        needs[:, : each.needs.shape[1]] += each.needs
 
     def times(name: str) -> Int64s:
         return np.concatenate([getattr(each, name) for each in known])
@@ -76,7 +77,7 @@ def together(told: Sequence[Told | None]) -> Told | None:
         found_nulls=times("found_nulls"),
         semi=times("semi"),
         lost_semi=times("lost_semi"),
-        needs=needs,
+        needs=reduce(added, [each.needs for each in known]),
         false_rows=tuple(
             pa.concat_tables(rows) for rows in zip(*(e.false_rows for e in known), strict=True)
         ),

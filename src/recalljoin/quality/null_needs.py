@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recalljoin.engine.arrays import added
 from recalljoin.engine.judging import LATER, OWN, UNMATCHED
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import FOREVER, NEVER
@@ -127,16 +128,17 @@ class PreciseNulls:
             self._stretches.append(np.zeros((3, 1), dtype=np.int64))
         if self._stretches:
             # What is found late about earlier rows counts now: it says as much about K.
-            self._stretches[-1] = _added(self._stretches[-1], profile.null_needs)
+            self._stretches[-1] = added(self._stretches[-1], profile.null_needs)
 
     def adapt(self) -> int:
         """Choose K."""
         self.policy.adapt()
         needs = []
-        for begin in range(max(1, len(self._stretches) - STRETCHES + 1)):
+        stretches = list(self._stretches)
+        for begin in range(max(1, len(stretches) - STRETCHES + 1)):
             period = np.zeros((3, 1), dtype=np.int64)
-            for stretch in list(self._stretches)[begin : begin + STRETCHES]:
-                period = _added(period, stretch)
+            for stretch in stretches[begin : begin + STRETCHES]:
+                period = added(period, stretch)
             if period.any():
                 needs.append(need_of(period, self.precision))
         if needs:
@@ -162,10 +164,3 @@ class PreciseNulls:
         stretches = (np.array(stretch, dtype=np.int64) for stretch in state["stretches"])
         self._stretches = deque(stretches, maxlen=MEMORY)
         self._end, self.null_k = state["end"], state["null_k"]
-
-
-def _added(one: Int64s, other: Int64s) -> Int64s:
-    total = np.zeros((3, max(one.shape[1], other.shape[1])), dtype=np.int64)
-    total[:, : one.shape[1]] += one
-    total[:, : other.shape[1]] += other
-    return total

@@ -33,6 +33,8 @@ class NullPrecision:
 
     def measure(self, until: int, period: int) -> float | None:
         """Share of true rows among those of the period up to a time; None if there were none."""
+        if not self._nulls:
+            return None
         keys = range((until - period) // self.bucket + 1, until // self.bucket + 1)
         nulls = sum(self._nulls[key] for key in keys)
         return 1 - sum(self._false[key] for key in keys) / nulls if nulls else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalljoin.engine.arrays import added
 from recalljoin.engine.compiled import compiled, inlined
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.tally import Tally
@@ -199,20 +200,20 @@ class Profile:
         ), "profiles of different queries or settings do not add up"
         cross = None
         if self.n_cross is not None and other.n_cross is not None:
-            cross = _added(self.n_cross, other.n_cross)
+            cross = added(self.n_cross, other.n_cross)
         return Profile(
             granularity=self.granularity,
             bucket=self.bucket,
-            delays=_added(self.delays, other.delays),
+            delays=added(self.delays, other.delays),
             arrived=None,
             largest_delay=max(self.largest_delay, other.largest_delay),
             k_sync_sum=self.k_sync_sum + other.k_sync_sum,
             n_k_sync=self.n_k_sync + other.n_k_sync,
             begins=np.minimum(self.begins, other.begins),
             ends=np.maximum(self.ends, other.ends),
-            in_order=_added(self.in_order, other.in_order),
-            late=_added(self.late, other.late),
-            n_join=_added(self.n_join, other.n_join),
+            in_order=added(self.in_order, other.in_order),
+            late=added(self.late, other.late),
+            n_join=added(self.n_join, other.n_join),
             n_cross=cross,
             largest_join=max(self.largest_join, other.largest_join),
             largest_cross=max(self.largest_cross, other.largest_cross),
@@ -221,9 +222,9 @@ class Profile:
             received=_all_added(self.received, other.received),
             beyond=_all_added(self.beyond, other.beyond),
             unknown=self.unknown + other.unknown,
-            behind=_added(self.behind, other.behind),
-            beyond_slack=_added(self.beyond_slack, other.beyond_slack),
-            slack=_added(self.slack, other.slack),
+            behind=added(self.behind, other.behind),
+            beyond_slack=added(self.beyond_slack, other.beyond_slack),
+            slack=added(self.slack, other.slack),
             join_time=max(self.join_time, other.join_time),
             base_time=max(self.base_time, other.base_time),
             counted_since=max(self.counted_since, other.counted_since),
@@ -231,7 +232,7 @@ class Profile:
             n_uncomputable=self.n_uncomputable + other.n_uncomputable,
             nulls=self.nulls + other.nulls,
             false_nulls=self.false_nulls + other.false_nulls,
-            null_needs=_added(self.null_needs, other.null_needs),
+            null_needs=added(self.null_needs, other.null_needs),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -281,14 +282,6 @@ _HISTOGRAMS: dict[str, type[np.generic]] = {
     "beyond_slack": np.int64,
     "null_needs": np.int64,
 }
-
-
-def _added(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """Histograms of different lengths, added along their last axis."""
-    longer, shorter = (one, other) if one.shape[-1] >= other.shape[-1] else (other, one)
-    total = longer.copy()
-    total[..., : shorter.shape[-1]] += shorter
-    return total
 
 
 def _all_added(one: tuple[Tally, ...], other: tuple[Tally, ...]) -> tuple[Tally, ...]:

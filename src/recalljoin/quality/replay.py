@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
 
-MOST_TICKS, TICKS_PER_TUPLE = 10_000_000, 100
+TICKS_IN_ALL, TICKS_PER_TUPLE = 10_000_000, 100
 """Ticks that an evaluation goes through one by one, with tuples or without: so many in all, or so
 many for each tuple, whichever is more. One stray arrival would take more memory than there is."""
 
@@ -213,7 +213,7 @@ class TickReplay(Replay):
         super().__init__(cells, arrivals)
         self.tick = ticks_of(arrivals, length)
         n = int(self.tick[-1]) + 1 if len(arrivals) else 0
-        if n > max(MOST_TICKS, TICKS_PER_TUPLE * len(arrivals)):
+        if n > max(TICKS_IN_ALL, TICKS_PER_TUPLE * len(arrivals)):
             message = (
                 f"there are {n} ticks between the first and the last arrival, and {len(arrivals)} "
                 "tuples; write a longer `tick`, or leave the stray arrivals out"

@@ -34,23 +34,6 @@ PARCELS_DDL = "key bigint NOT NULL, cell int NOT NULL, head string NOT NULL, bod
 FORMAT = "recalljoin_control"
 
 
-class ControlSource(DataSource):
-    """The control source as Spark knows it."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Name of the format."""
-        return FORMAT
-
-    def schema(self) -> str:
-        """The rows are parcels for the cells."""
-        return PARCELS_DDL
-
-    def streamReader(self, schema: Any) -> ControlReader:  # noqa: ARG002 - Spark's
-        """Make the reader, in a process of its own beside the driver."""
-        return ControlReader(Sealed.from_text(self.options["plan"]))
-
-
 @dataclass
 class _Rows(InputPartition):
     """The one partition of a batch."""
@@ -106,3 +89,22 @@ class ControlReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
         """The rows of a batch, for a task that has lost those that came along with the plan."""
         assert isinstance(partition, _Rows)
         return iter(partition.rows)
+
+
+class ControlSource(DataSource):
+    """The control source as Spark knows it."""
+
+    reads_with = ControlReader
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The rows are parcels for the cells."""
+        return PARCELS_DDL
+
+    def streamReader(self, schema: Any) -> ControlReader:  # noqa: ARG002 - Spark's
+        """Make the reader, in a process of its own beside the driver."""
+        return self.reads_with(Sealed.from_text(self.options["plan"]))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from recalljoin.errors import RecallJoinError
 from recalljoin.spark.control import ControlReader, ControlSource
 from recalljoin.spark.processor import CellProcessor
-from recalljoin.spark.sealed import Sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,6 +83,4 @@ class PlainReader(ControlReader):
 class PlainSource(ControlSource):
     """The control source, with the message of an error first."""
 
-    def streamReader(self, schema: Any) -> ControlReader:  # noqa: ARG002 - Spark's
-        """Make the reader, in a process of its own beside the driver."""
-        return PlainReader(Sealed.from_text(self.options["plan"]))
+    reads_with = PlainReader

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from recalljoin.engine.arrays import added
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.null_needs import precision_by_k
@@ -159,9 +161,7 @@ def forecast_table(log: ControlLog) -> pa.Table:
 
 def _precision_at(k: Int64s, needs: list[Int64s]) -> pa.Array | None:
     """The precision of nulls that each K would have given; None if there were no nulls."""
-    total = np.zeros((3, max([len(k), *(each.shape[1] for each in needs)])), dtype=np.int64)
-    for each in needs:
-        total[:, : each.shape[1]] += each
+    total = reduce(added, needs, np.zeros((3, len(k)), dtype=np.int64))
     if not total.any():
         return None
     return pa.array(precision_by_k(total)[: len(k)])
