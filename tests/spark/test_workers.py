@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark import cloudpickle
 
+import recalljoin as rj
 from recalljoin.quality.adaptation import PolicyPlan
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
@@ -22,6 +25,7 @@ from recalljoin.spark.packing import Router
 from recalljoin.spark.processor import CellProcessor
 from recalljoin.spark.routing import routing
 from recalljoin.spark.sealed import Sealed
+from recalljoin.spark.starting import _STARTED, STARTS, quick_start
 from recalljoin.spark.workers import _connection, settle
 from tests.spark.local_cells import LocalJoin
 
@@ -103,6 +107,54 @@ def test_a_worker_finds_its_connection_and_acknowledges_at_once(spark: SparkSess
     for _ in range(2):  # also in a worker's later tasks, and only once in each worker
         rows = spark.range(2, numPartitions=2).mapInArrow(_found, "found boolean, asked long")
         assert {tuple(row) for row in rows.collect()} == {(True, 1)}
+
+
+def _daemons() -> int:
+    """Processes from which Spark forks the workers of tasks."""
+    listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, check=True, text=True)
+    rows = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+    daemons = [parent for parent, what in rows if what.endswith("pyspark.daemon pyspark.worker")]
+    return len(daemons)
+
+
+def _zipped(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyspark
+
+    yield pa.RecordBatch.from_pydict({"path": [pyspark.__file__]})
+
+
+@pytest.mark.spark
+def test_workers_import_what_is_installed_and_not_a_zip_file(spark: SparkSession) -> None:
+    with quick_start(spark):
+        ours = spark.range(1).mapInArrow(_zipped, "path string")
+    theirs = spark.range(1).mapInArrow(_zipped, "path string")
+    assert ours.first() == (pyspark.__file__,)
+    # Nothing changes for other queries of the session, and there is something to save.
+    assert ".zip" in str(theirs.first())
+
+
+@pytest.mark.spark
+def test_workers_that_were_started_ahead_are_used(spark: SparkSession, tmp_path: Path) -> None:
+    for name in "ab":
+        spark.range(4).selectExpr("id AS ts", "id AS key").write.parquet(str(tmp_path / name))
+    read = spark.readStream.schema("ts long, key long")
+    frames = [rj.Stream(n, read.parquet(str(tmp_path / n)), window=1) for n in "ab"]
+    _STARTED.clear()
+    joined = rj.join(*frames, on="a.key = b.key", k=0, control_log=str(tmp_path / "log"))
+    for thread in threading.enumerate():
+        if thread.name == STARTS:
+            thread.join()
+    started = _daemons()
+    query = (
+        joined.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert sum(p["observedMetrics"]["recalljoin"]["produced"] for p in query.recentProgress) == 4
+    # Spark has a daemon for each environment; the workers of this join needed no other.
+    assert _daemons() == started
 
 
 def test_outside_a_worker_there_is_no_connection() -> None:

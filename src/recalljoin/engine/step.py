@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_WAITING = 4
 """How many pieces of results instances may put out before the caller takes one."""
+_LONG_ROUND = 0.04
+"""Processor seconds of all instances together from which on threads are faster."""
 _T = TypeVar("_T")
 
 
@@ -174,6 +177,45 @@ def drain(steps: Generator[pa.RecordBatch, None, _T]) -> tuple[list[pa.RecordBat
             batches.append(next(steps))
         except StopIteration as end:
             return batches, end.value
+
+
+class Rounds:
+    """Rounds of work of several operator instances, side by side where that is faster.
+
+    Threads that hold the interpreter's lock in turn wait for it longer than a short round takes.
+    So instances work one after the other, until a round has taken long enough.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def run(
+        self, works: Sequence[Generator[pa.RecordBatch, None, _T]]
+    ) -> Generator[pa.RecordBatch, None, list[_T]]:
+        """One round: yields results as they come, and returns what each instance returns."""
+        is_long, self._seconds = self._seconds > _LONG_ROUND, 0.0
+        timed = [self._timed(work) for work in works]
+        if is_long:
+            returned = yield from side_by_side(timed)
+        else:
+            returned = []
+            for work in timed:
+                returned.append((yield from work))
+        return returned
+
+    def _timed(
+        self, work: Generator[pa.RecordBatch, None, _T]
+    ) -> Generator[pa.RecordBatch, None, _T]:
+        while True:
+            begin = time.thread_time()
+            try:
+                results = next(work)
+            except StopIteration as end:
+                returned: _T = end.value
+                return returned
+            finally:
+                self._seconds += time.thread_time() - begin
+            yield results
 
 
 def side_by_side(

@@ -17,7 +17,7 @@ import numpy as np
 
 from recalljoin.engine.arrivals import ticks_of
 from recalljoin.engine.progress import marks_of
-from recalljoin.engine.step import Step, drain, side_by_side, together
+from recalljoin.engine.step import Rounds, Step, drain, together
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
@@ -74,6 +74,7 @@ class Replay(ABC):
         self._firsts = np.cumsum(sizes) - sizes
         self._watermark = NEVER
         self._taken: list[Outcome] = []
+        self._rounds = Rounds()
 
     @property
     @abstractmethod
@@ -113,7 +114,7 @@ class Replay(ABC):
 
     def flush(self) -> Step:
         """End the input."""
-        _, self._taken = drain(side_by_side([cell.flush() for cell in self.cells]))
+        _, self._taken = drain(self._rounds.run([cell.flush() for cell in self.cells]))
         return self._together()
 
     def _together(self) -> Step:
@@ -268,7 +269,7 @@ class TickReplay(Replay):
             part, tick, flags = share.between(begin, end)
             marks = self.marks[begin:end]
             works.append(cell.push_ticks(part, tick, k=k, marks=marks, flags=flags))
-        _, self._taken = drain(side_by_side(works))
+        _, self._taken = drain(self._rounds.run(works))
         return self._together()
 
     def n_delivered(self, begin: int, end: int) -> int:

@@ -154,7 +154,8 @@ def join(
         What happens when more than that waits. ``"release"``: the oldest tuples are released early;
         results lost thereby are counted, and the log says so. ``"stop"``: the query stops.
     cells
-        Operator instances that share the work; by default as many as there are cores.
+        Operator instances that share the work; by default as many as there are cores, and one
+        for an equi-join of recorded DataFrames.
     groups
         Tasks over which the cells are divided, the cells of one task running as threads; by default
         one task for each executor, which then finds its cells in memory again in every batch.

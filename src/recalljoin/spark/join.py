@@ -48,6 +48,7 @@ from recalljoin.spark.session import (
     require,
     same_session,
 )
+from recalljoin.spark.starting import quick_start, start_ahead
 from recalljoin.spark.unfolding import folded_schema, unfolded
 from recalljoin.spark.workers import own_workers
 
@@ -96,7 +97,9 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
                 "arrives; its column `arrival` is for recorded data, or for arrival='tuple'"
             )
             raise InvalidSetting(message)
-        return _streaming(query, by_stream, settings, spark)
+        with quick_start(spark):
+            start_ahead(spark)
+            return _streaming(query, by_stream, settings, spark)
     if len(recorded) < len(by_stream):
         bare = sorted(set(by_stream) - set(recorded))
         message = (
@@ -104,7 +107,8 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
             "in `arrival`, to replay it"
         )
         raise InvalidSetting(message)
-    return _replayed(query, by_stream, settings, spark)
+    with quick_start(spark):
+        return _replayed(query, by_stream, settings, spark)
 
 
 def _streaming(
@@ -157,6 +161,7 @@ def _replayed(
         n_cells=default_cells(spark),
         n_groups=1,
         control_log=settings.control_log,
+        is_recorded=True,
     )
     streams = plan.query.streams
     arrivals = {stream.name: str(stream.arrival) for stream in streams}

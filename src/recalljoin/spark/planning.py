@@ -98,6 +98,7 @@ def plan_join(
     n_cells: int,
     n_groups: int,
     control_log: str | None,
+    is_recorded: bool = False,
 ) -> JoinPlan:
     """Bind a query to the DataFrames of its streams and divide its work.
 
@@ -113,6 +114,8 @@ def plan_join(
         Numbers of cells and groups, if the settings leave them open.
     control_log
         Folder in which cells leave reports; None for no reports.
+    is_recorded
+        Whether the frames are recordings, which one task joins.
 
     Raises
     ------
@@ -147,6 +150,9 @@ def plan_join(
         faults = list(tick_only_faults(bound.how, bound.emit))
         if faults:
             raise InvalidSetting("; ".join(faults))
+        n_cells = 1
+    if is_recorded and not bound.residual:
+        # Cells of one task are threads. Ticks of an equi-join are too short for that.
         n_cells = 1
     grid = make_grid(bound, n_cells if settings.cells is None else settings.cells)
     layout = Layout(grid, min(groups, grid.n_cells))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import marks_of
-from recalljoin.engine.step import side_by_side
+from recalljoin.engine.step import Rounds
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell, kept_in
 from recalljoin.quality.profiling import follow_marks
@@ -63,6 +63,7 @@ class TickRun(Recorded):
             )
             for number in range(plan.grid.n_cells)
         ]
+        self._rounds = Rounds()
         self._last = -1
         self._seen_at: list[int | None] = [None] * len(plan.query.streams)
         self._n_rows = [0] * len(plan.query.streams)
@@ -150,7 +151,7 @@ class TickRun(Recorded):
             for cell, (part, tick, flags) in zip(self._cells, parts, strict=True)
         ]
         began = time.perf_counter()
-        taken = yield from side_by_side(works)
+        taken = yield from self._rounds.run(works)
         seconds = time.perf_counter() - began
         profile = reduce(add, (each.profile for each in taken))
         adaptation.observe(profile, sum(len(part) for part, _, _ in parts))
@@ -184,7 +185,7 @@ class TickRun(Recorded):
     def flush(self) -> Generator[pa.RecordBatch, None, None]:
         """End the input."""
         adaptation = self._adaptation
-        taken = yield from side_by_side([cell.flush() for cell in self._cells])
+        taken = yield from self._rounds.run([cell.flush() for cell in self._cells])
         m = len(self._confirmed)
         self._report(
             taken,
