@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java kernels
+.PHONY: help setup demo docs test check format fuzz soak bench lock audit clean venv java kernels
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -11,7 +11,7 @@ export PYTHON
 BIN := .venv/bin
 # Options may choose from one half of the tests only: pytest's 5 says that none was chosen.
 OR_NONE := $(if $(ARGS),|| [ $$? -eq 5 ])
-CODE := $(wildcard src tests benchmarks scripts/*.py)
+CODE := $(wildcard src tests benchmarks examples scripts/*.py)
 
 help: ## print this help
 	@awk -F ':.*## ' ' \
@@ -23,6 +23,9 @@ help: ## print this help
 setup: venv java kernels ## virtual environment in .venv with pinned packages, Java 17+ for Spark
 demo: setup ## watch a streaming join of disordered streams find its wait, then compare policies
 	$(BIN)/recalljoin demo $(ARGS)
+docs: venv ## the documentation as a site in build/docs
+	$(BIN)/python -m sphinx --fail-on-warning --quiet -b html docs build/docs
+	@echo 'open build/docs/index.html'
 
 ##@ Develop
 test: venv java ## all tests: those that start Spark beside all others
