@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java kernels
+.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java browser kernels
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -25,7 +25,7 @@ demo: setup ## watch a streaming join of disordered streams find its wait, then 
 	$(BIN)/recalljoin demo $(ARGS)
 
 ##@ Develop
-test: venv java ## all tests: those that start Spark beside all others
+test: venv java browser ## all tests: those that start Spark beside all others
 	@mkdir -p .cache
 	@{ $(BIN)/pytest -m "not spark" $(ARGS) $(OR_NONE); } > .cache/other-tests.txt 2>&1 & other=$$!; \
 	  { $(BIN)/pytest -m spark $(ARGS) $(OR_NONE); }; spark=$$?; \
@@ -63,5 +63,7 @@ venv:
 	@scripts/setup venv
 java:
 	@scripts/setup java
+browser:
+	@scripts/setup browser
 kernels: venv
 	@scripts/setup kernels

@@ -62,31 +62,32 @@ def advise(
 def _print(advice: Advice) -> None:
     from rich.table import Table
 
-    from recalljoin.cli.summary import duration, output_console, percent
+    from recalljoin.cli.summary import output_console, percent
     from recalljoin.quality.advice import RECALLS
+    from recalljoin.query.durations import rounded
 
     console = output_console()
     console.print(
         f"{advice.n_tuples:,} tuples, {advice.n_results:,} results; the latest tuple came "
-        f"{duration(advice.largest_delay_ms)} late.\n",
+        f"{rounded(advice.largest_delay_ms)} late.\n",
         highlight=False,
     )
     table = Table("recall", "recalljoin waits (K)", "withWatermark delay", box=None, pad_edge=False)
     for recall in sorted({*RECALLS, advice.recall}):
         waits = [curve.needed(recall) for curve in (advice.slack, advice.watermark)]
-        cells = [percent(recall), *("-" if w is None else duration(w) for w in waits)]
+        cells = [percent(recall), *("-" if w is None else rounded(w) for w in waits)]
         table.add_row(*cells, style="bold" if recall == advice.recall else None)
     console.print(table)
     if advice.null_precision is not None:
         console.print(
             f"\nOf the rows without a partner, {percent(advice.null_precision)} are right if "
-            f"recalljoin waits {duration(advice.k_ms)}.",
+            f"recalljoin waits {rounded(advice.k_ms)}.",
             highlight=False,
         )
     console.print(
         f"\nFor {percent(advice.recall)} of the results, a plain Spark join needs\n"
         f'  .withWatermark(time, "{math.ceil(advice.watermark_ms)} milliseconds")\n'
-        f"on every stream. recalljoin waits {duration(advice.k_ms)} for them, and adapts when "
+        f"on every stream. recalljoin waits {rounded(advice.k_ms)} for them, and adapts when "
         "that changes.",
         highlight=False,
         markup=False,

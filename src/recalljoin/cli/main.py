@@ -9,6 +9,7 @@ import click
 
 from recalljoin import __version__
 from recalljoin.cli.advise import advise
+from recalljoin.cli.dashboard import dashboard
 from recalljoin.cli.demo import demo
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
@@ -63,6 +64,7 @@ def explain(query: str, inputs: tuple[str, ...]) -> None:
 
 
 main.add_command(advise)
+main.add_command(dashboard)
 main.add_command(demo)
 main.add_command(evaluate)
 main.add_command(experiment)

@@ -12,6 +12,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.spark.alarms import Alarms
+from recalljoin.spark.control_log import Run
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.options import METRICS
@@ -66,6 +68,8 @@ class ControlPlan:
     """Joins whose results are streams of this join."""
     name: str = METRICS
     """Name of the join's metrics in the query's progress."""
+    text: str = ""
+    """What the join does and how, for people."""
 
 
 class BatchPlanner:
@@ -82,6 +86,7 @@ class BatchPlanner:
         self._adaptation = plan.policy.adaptation(plan.horizon)
         self._measured = MeasuredRecall()
         self._waiting = Waiting(plan.limits)
+        self._alarms = Alarms(plan.name)
         self._last_batch = -1
         self._last_clock: int | None = None
         self._last_had_data = True
@@ -91,7 +96,7 @@ class BatchPlanner:
         self._n_loose = 0
         self._tracker = None if plan.grid is None else HotTracker(plan.grid)
         self._told: list[Any] | None = None
-        self._has_claimed = False
+        self._has_claimed = self._has_begun = False
 
     def first_offset(self) -> dict[str, Any]:
         """The offset before the first batch."""
@@ -228,11 +233,13 @@ class BatchPlanner:
             self._waiting.observe(report)
             if self._plan.notices is not None:
                 self._plan.notices.observe(report)
+            self._alarms.observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
             self._last_batch, self._last_clock = report.batch, report.clock
             self._last_had_data = report.has_data
             self._n_loose += 1
+        self._alarms.speak()
         if self._n_loose >= COMPACT_AFTER:
             # The last batches are left out: they may be run again, and would report again.
             self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
@@ -248,6 +255,9 @@ class BatchPlanner:
         if "owner" in end and not self._has_claimed:
             self._plan.log.claim(end["owner"])
             self._has_claimed = True
+        if not self._has_begun:
+            self._plan.log.write_run(Run(end["clock"], self._plan.name, self._plan.text))
+            self._has_begun = True
         # The offset holds the hot keys as well, in case the control log was lost.
         self._tell_tasks(end["hot"])
         # Offsets of an old checkpoint lack some entries.

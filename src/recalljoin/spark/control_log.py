@@ -2,6 +2,7 @@
 
     <folder>/owner                      the join that the folder belongs to, as its offsets name it
     <folder>/query                      the id of the query that the join is part of
+    <folder>/runs/<time>                what a run of the join was asked for, from that time on
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
     <folder>/history/<first>-<last>     reports of many old batches, all cells together
     <folder>/hot                        keys that are spread over cells, and since which batch
@@ -19,9 +20,11 @@ decide about results, so that a query stops where one of these is damaged.
 
 from __future__ import annotations
 
+import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -36,6 +39,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOG = logging.getLogger(__name__)
+
+
+class Run(NamedTuple):
+    """One run of a join, from its start to its stop."""
+
+    since: int
+    """The driver's clock when its first batch was planned, in milliseconds since 1970."""
+    name: str
+    """Name of the join."""
+    text: str
+    """What the join does and how, for people."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,18 @@ class ControlLog(LogFolder):
                 "from its checkpoint the folder it had"
             )
             raise InvalidSetting(message)
+
+    def write_run(self, run: Run) -> None:
+        """Say what the run that begins was asked for. Called by the driver alone."""
+        self.write(f"runs/{run.since:015d}.json", json.dumps(run._asdict()).encode())
+
+    def runs(self) -> list[Run]:
+        """The runs of the join, in order; a run whose file is damaged is left out."""
+        found = []
+        for name in self.names("runs"):
+            with suppress(ValueError, TypeError):
+                found.append(Run(**json.loads(self.read(f"runs/{name}") or b"")))
+        return found
 
     def write_report(self, report: Report) -> None:
         """Leave a cell's report."""

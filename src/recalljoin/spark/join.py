@@ -142,7 +142,7 @@ def _streaming(
         left = parcels.groupBy("key").transformWithStateInPandas(
             PlainProcessor(plan.cells), leaving, "Append", "None"
         )
-    observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
+    observed = left.observe(settings.name, *totals(sf.col(COUNTS), plan.query))
     return selected(unfolded(observed, folded, output), plan.query)
 
 

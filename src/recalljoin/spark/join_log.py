@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -24,7 +25,7 @@ from recalljoin.spark.progress import forecast_table, progress_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -49,7 +50,16 @@ class JoinLog:
         Returns
         -------
         DataFrame
-            K (and where K changes inside a batch, all its values in turn) and watermark.
+            When the batch was ``planned``, and how long it ``took`` until all cells had reported.
+            K (and where K changes inside a batch, all its values in turn), an interval; watermark
+            and base time, timestamps or integers as ``result_time`` is. The ``target``, and
+            ``below_target``: whether ``recall`` is below it. ``stalled``: the stream for which
+            everything waits although nothing comes of it. ``streams``: for each stream its
+            ``time``, how far it is ``behind`` the stream that is furthest, its ``lag`` behind the
+            driver's clock (null where times are no dates), tuples that ``arrived`` and were
+            ``late``, the ``rate`` of tuples a second, and ``idle``, whether others do not wait for
+            it any more. ``latency``: how long results of the batch waited on average, which is K
+            less the slack they required.
             ``recall`` over the last period, as estimated after the batch: what recall was going to
             be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``, the
             bounds of recall as far as tuples had arrived. ``recall_settled``: the lowest recall of
@@ -67,8 +77,8 @@ class JoinLog:
             ``horizon_memory`` makes it shorter (``horizon_limited``); ``replication``, copies made
             of a tuple; ``busiest``, the work of the busiest cell, in tuples and results, as a
             multiple of the mean cell's; cells ``restored`` from state; time by stage in seconds,
-            over all cells. A watermark that has not begun or has ended is
-            null. There are no rows before the first batch has ended.
+            over all cells. A watermark that has not begun or has ended is null. There are no rows
+            before the first batch has ended.
         """
         return self._spark.createDataFrame(progress_table(self._log))
 
@@ -78,8 +88,8 @@ class JoinLog:
         Returns
         -------
         DataFrame
-            The wait ``k``, in the query's unit of time, and the ``recall`` that it would have given
-            over the last period, in ascending order of both; for a join that shows tuples without
+            The wait ``k``, an interval, and the ``recall`` that it would have given over the last
+            period, in ascending order of both; for a join that shows tuples without
             a partner, also the ``null_precision`` that it would have given.
 
         Raises
@@ -97,8 +107,8 @@ class JoinLog:
         -------
         DataFrame
             Each tuple as a struct of the columns that the query reads, its ``delay`` behind its
-            stream, the number of results ``lost`` with the tuple, whether it came ``beyond`` the
-            horizon within which losses are known, and its ``batch``.
+            stream (an interval), the number of results ``lost`` with the tuple, whether it came
+            ``beyond`` the horizon within which losses are known, and its ``batch``.
 
         Raises
         ------
@@ -117,7 +127,7 @@ class JoinLog:
             .where("__owned")
             .select(
                 sf.struct(*map(quoted, names)).alias(stream),
-                sf.col("__delay").alias("delay"),
+                self._interval(sf.col("__delay")).alias("delay"),
                 sf.col("__all_lost").alias("lost"),
                 sf.col("__beyond").alias("beyond"),
                 sf.col("__batch").alias("batch"),
@@ -178,6 +188,13 @@ class JoinLog:
         except PySparkException as error:
             message = "there is no Spark session; give one, as in rj.open(control_log, spark=spark)"
             raise InvalidSetting(message) from error
+
+    def _interval(self, units: Column) -> Column:
+        """A number in the query's unit as an interval."""
+        last = self._log.last_report()
+        unit = NANOSECONDS_PER["ms" if last is None else last.unit]
+        seconds = units.cast("decimal(20,0)") * sf.lit(Decimal(unit).scaleb(-9))
+        return sf.make_dt_interval(secs=seconds.cast("decimal(18,6)"))
 
     def _rows_folder(self, kind: str, stream: str) -> str:
         folder = self._log.rows_folder(kind, stream)

@@ -31,6 +31,7 @@ from recalljoin.spark.hot_keys import can_split
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.plan_text import plan_text
 from recalljoin.spark.waiting import WaitLimits
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class JoinPlan:
             limits=self.limits,
             upstream=upstream,
             name=self.name,
+            text=plan_text(self),
         )
 
 
@@ -173,6 +175,8 @@ def plan_join(
         identity=identity_of(bound, layout, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
+        target=target.recall if bound.quality is not None else None,
+        max_wait=target.max_wait if bound.quality is not None else None,
         measures=Measures.of(target),
         mode=ByTuple(policy, horizon) if by_tuple else ByTick(),
         idle_after=idle_after,

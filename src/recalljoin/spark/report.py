@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.engine.output import time_type
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 LAYOUT = 3
 """Layout of the reports that are written, and the only layout that can be read."""
+BATCH = "batch"
+"""Among the seconds by stage: how long the whole batch took, from its planning to the report."""
+_LONGEST = ("route", BATCH)
+"""Stages of which the longest counts: every cell reports about the same tasks, or waits as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +78,8 @@ class Report:
     """Approximate size of these tuples."""
     n_delivered: int
     """Tuples taken in, copies included."""
-    n_busiest: int
-    """Tuples taken in and results found by the busiest cell."""
+    loads: tuple[int, ...]
+    """For each cell the tuples taken in and the results found."""
     n_restored: int
     """Cells that were rebuilt from state, as their instance was not in the worker's memory."""
     profile: Profile
@@ -83,6 +88,16 @@ class Report:
     """Approximate size of the tuples that wait, copies included."""
     n_early: int = 0
     """Tuples released although a stream was still behind them, as too much was waiting."""
+    target: float | None = None
+    """The recall asked for; None where K is fixed."""
+    max_wait: int | None = None
+    """The longest K allowed; None for no limit."""
+    time_type: str = "int64"
+    """Arrow's name for the type of the time of results."""
+    emit: str = "ordered"
+    """When results leave."""
+    idle: tuple[bool, ...] = ()
+    """For each stream whether it was silent for longer than ``idle_after``."""
     phase: str | None = None
     """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
@@ -132,12 +147,18 @@ class Report:
                 "`control_log`, where K is learned anew"
             )
             raise StateVersionError(message)
-        for name in ("streams", "windows", "local_times", "n_arrived", "refused"):
+        # A report of an earlier release knows the busiest cell only.
+        content.setdefault("loads", [content.pop("n_busiest", 0)])
+        content.setdefault("idle", ())
+        for name in _TUPLES:
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)
+
+
+_TUPLES = ("streams", "windows", "local_times", "n_arrived", "refused", "loads", "idle")
 
 
 def report_of(
@@ -174,6 +195,10 @@ def report_of(
         streams=tuple(stream.name for stream in streams),
         unit=plan.query.unit,
         period=plan.period,
+        target=plan.target,
+        max_wait=plan.max_wait,
+        time_type=str(time_type(plan.query)),
+        emit=plan.query.emit,
         windows=tuple(stream.window for stream in streams),
         retention=pipeline.retention,
         watermark=pipeline.join_time,
@@ -184,7 +209,7 @@ def report_of(
         n_kept=pipeline.n_kept,
         kept_bytes=pipeline.kept_bytes,
         n_delivered=n_delivered,
-        n_busiest=n_delivered + profile.n_produced + profile.n_lost,
+        loads=(n_delivered + profile.n_produced + profile.n_lost,),
         n_restored=int(restored),
         profile=profile,
         **batch,
@@ -198,8 +223,8 @@ def merged(reports: Iterable[Report]) -> Report:
     seconds: dict[str, float] = {}
     for report in cells:
         for stage, value in report.seconds.items():
-            # Every cell reports how long packing took, and about the same tasks.
-            seconds[stage] = value if stage == "route" else seconds.get(stage, 0.0) + value
+            before = seconds.get(stage, 0.0)
+            seconds[stage] = max(before, value) if stage in _LONGEST else before + value
     return replace(
         first,
         cell=None,
@@ -210,7 +235,7 @@ def merged(reports: Iterable[Report]) -> Report:
         n_kept=sum(report.n_kept for report in cells),
         kept_bytes=sum(report.kept_bytes for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),
-        n_busiest=max(report.n_busiest for report in cells),
+        loads=tuple(load for report in cells for load in report.loads),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
         seconds=seconds,

@@ -54,6 +54,7 @@ class TickCell:
         self._cell: Cell
         self._taken: Outcome
         self._first_rows: Int64s
+        self._idle: NDArray[np.bool_]
 
     def token(self) -> str:
         """Name of the state that was written last; empty before the first batch."""
@@ -101,7 +102,7 @@ class TickCell:
         """Let the batch pass as one tick; yields results."""
         cell, control = self._cell, delivery.control
         self._first_rows = cell.pipeline.n_arrived.copy()
-        idle = self._follow_clock(delivery)
+        self._idle = idle = self._follow_clock(delivery)
         if control is not None and control.retention is not None:
             cell.pipeline.remember_for(control.retention)
         if delivery.is_end:
@@ -197,6 +198,7 @@ class TickCell:
             restored=restored,
             n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
+            idle=tuple(self._idle.tolist()),
         )
 
 
