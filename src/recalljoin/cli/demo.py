@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from recalljoin.experiments.demo import LiveJoin, Look
     from recalljoin.quality.record import RunRecord
 
-_BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 50
 
 
@@ -112,6 +111,8 @@ def _estimate(recall: float | None) -> str:
 
 def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | str:
     """The join so far."""
+    from recalljoin.dashboard.watching import bars
+
     if not looks:
         return "the query is starting"
     last = looks[-1]
@@ -128,19 +129,6 @@ def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | st
     bar = ProgressBar(total=n_batches, completed=done, width=40)
     table.add_row("[bold]batches[/bold]", f"{done}/{n_batches}", bar)
     return table
-
-
-def bars(values: Sequence[float], low: float, high: float) -> str:
-    """Values as a row of bars.
-
-    Examples
-    --------
-    >>> bars([0, 1, 2, 8], 0, 8)
-    '▁▂▃█'
-    """
-    span = (high - low) or 1
-    places = (round((value - low) / span * (len(_BARS) - 1)) for value in values)
-    return "".join(_BARS[min(max(place, 0), len(_BARS) - 1)] for place in places)
 
 
 def comparison(records: dict[str, RunRecord]) -> Table:

@@ -27,7 +27,8 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.quality.null_needs import need_of, precision_by_k
 from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
+from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
@@ -49,7 +50,7 @@ RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 """The recalls whose watermark delay is found, besides the recall asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecallCurve:
     """Recall of growing delays, in milliseconds."""
 
@@ -63,8 +64,14 @@ class RecallCurve:
                 return delay
         return None
 
+    def __repr__(self) -> str:
+        if not self.delay_ms:
+            return "<RecallCurve: empty>"
+        waits = f"{rounded(self.delay_ms[0])} to {rounded(self.delay_ms[-1])}"
+        return f"<RecallCurve: {waits} give {self.recall[0]:.4f} to {self.recall[-1]:.4f}>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Advice:
     """What a sample says about waiting."""
 
@@ -89,6 +96,21 @@ class Advice:
     """Share asked for of the rows without a partner that are true; None where there are none."""
     nulls: RecallCurve | None = None
     """This share against K; ``k_ms`` is enough for it as well."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Advice: for a recall of {self.recall:g} recalljoin waits {rounded(self.k_ms)}, "
+            f"withWatermark needs {rounded(self.watermark_ms)}; {self.n_tuples:,} tuples, "
+            f"{self.n_results:,} results>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for recall in sorted({*RECALLS, self.recall}):
+            waits = [curve.needed(recall) for curve in (self.slack, self.watermark)]
+            rows.append([f"{recall:g}", *("-" if w is None else rounded(w) for w in waits)])
+        title = f"{self.n_tuples:,} tuples, {self.n_results:,} results"
+        return html_table(title, rows, head=("recall", "recalljoin waits (K)", "withWatermark"))
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recalljoin.quality.recall import fulfilment, recall_against
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ class Reported(NamedTuple):
     """Upper bound of the recall, as far as tuples have arrived."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunRecord:
     """One run of a policy over recorded arrivals.
 
@@ -161,6 +162,28 @@ class RunRecord:
     def phi(self, share: float = 1.0) -> float:
         """Φ: how many measurements reach the target, or ``share`` of it."""
         return fulfilment(self.measurements, share * self.target)
+
+    def _told(self) -> list[tuple[str, str]]:
+        """The most important numbers, each with its name."""
+        unit = NANOSECONDS_PER[self.unit] / NANOSECONDS_PER["ms"]
+        recall = "not measured"
+        if self.counts.any():
+            reached = f"{100 * self.phi():.1f} % of {len(self.measurements):,} periods"
+            recall = f"{self.mean_recall:.4f}, target {self.target:g} reached in {reached}"
+        return [
+            ("policy", self.policy),
+            ("recall", recall),
+            ("mean K", rounded(self.mean_k * unit)),
+            ("results", f"{self.n_produced:,} of {self.n_true:,}"),
+            ("tuples", f"{self.n_tuples:,}, {self.n_late:,} late"),
+        ]
+
+    def __repr__(self) -> str:
+        told = "; ".join(f"{name} {text}" for name, text in self._told())
+        return f"<RunRecord: {told}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("a run over recorded streams", self._told())
 
     def to_json(self) -> dict[str, Any]:
         """As text and numbers, durations in milliseconds."""

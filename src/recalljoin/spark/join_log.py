@@ -13,10 +13,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.durations import NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.spelling import way_out
 from recalljoin.spark.batch_planner import CONTROL_LOG
+from recalljoin.spark.clocks import Clock
 from recalljoin.spark.columns import quoted
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE
@@ -171,13 +173,31 @@ class JoinLog:
             sf.col("__reason").alias("reason"),
         )
 
+    def explain(self) -> str:
+        """What the join does and how, in words; empty if its release did not write that down."""
+        runs = self._log.runs()
+        return runs[-1].text if runs else ""
+
     def __repr__(self) -> str:
+        told = "; ".join(f"{name} {text}" for name, text in self._told())
+        return f"<JoinLog {self._log.shown!r}: {told or 'no batch yet'}>"
+
+    def _repr_html_(self) -> str:
+        told = self._told() or [("batch", "none yet")]
+        return html_table(f"join {self._log.shown}", told)
+
+    def _told(self) -> list[tuple[str, str]]:
         last = self._log.last_report()
         if last is None:
-            return f"<JoinLog {self._log.shown!r}: no batch yet>"
-        wait = describe(last.k * NANOSECONDS_PER[last.unit])
-        streams = ", ".join(last.streams)
-        return f"<JoinLog {self._log.shown!r}: {streams}; batch {last.batch}, K {wait}>"
+            return []
+        recall = "-" if last.recall_before is None else f"{last.recall_before:.4f}"
+        target = "" if last.target is None else f" (target {last.target:g})"
+        return [
+            ("streams", ", ".join(last.streams)),
+            ("batch", f"{last.batch}"),
+            ("K", rounded(Clock.of(last).ms(last.k))),
+            ("recall", recall + target),
+        ]
 
     @property
     def _spark(self) -> SparkSession:
