@@ -86,7 +86,7 @@ def test_integer_times_may_count_in_seconds(tmp_path: Path) -> None:
     pq.write_table(table.take([0, 2, 1]), tmp_path / "b.parquet")
     files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
     result = call(*files, "--time-unit", "s", "--json", "-")
-    assert json.loads(result.output)["largest_delay_ms"] == 1000
+    assert json.loads(result.stdout)["largest_delay_ms"] == 1000
 
 
 def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path: Path) -> None:
@@ -95,7 +95,52 @@ def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path
     absurd = {"ts": [0, 7_258_118_400_000, 1000, 2000, 3000], "x": [1] * 5}
     pq.write_table(pa.table(absurd), tmp_path / "b.parquet")
     files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
-    found = json.loads(call(*files, "--json", "-").output)
+    found = json.loads(call(*files, "--json", "-").stdout)
     assert (found["tuples"], found["largest_delay_ms"]) == (9, 0)
     kept = call(*files, "--json", "-", "--max-ahead", "100000 days")
-    assert json.loads(kept.output)["tuples"] == 10
+    assert json.loads(kept.stdout)["tuples"] == 10
+
+
+def test_rows_may_be_json_lines(inputs: list[str], tmp_path: Path) -> None:
+    rows = [{"ts": 0, "arrival": 0, "x": 1}, {"ts": 1000, "arrival": 1, "x": 1}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = call(*inputs, "--json", "-").output
+    assert call(f"--input=a={path}", inputs[1], "--json", "-").output == expected
+
+
+def test_json_lines_that_are_none_are_told(inputs: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"ts": 0,\n')
+    result = call(f"--input=a={path}", inputs[1])
+    assert result.exit_code == 1
+    assert "cannot be read as JSON lines" in result.stderr
+
+
+def test_without_arrivals_there_is_a_loud_warning(inputs: list[str], tmp_path: Path) -> None:
+    assert "WARNING" not in call(*inputs).stderr
+    pq.write_table(pa.table({"ts": [0, 1000], "x": [1, 1]}), tmp_path / "bare.parquet")
+    files = [f"--input={name}={tmp_path / 'bare.parquet'}" for name in "ab"]
+    result = call(*files)
+    assert result.exit_code == 0
+    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING" not in call(*files, "--arrival", "ts").stderr
+
+
+def test_the_advice_can_be_drawn(inputs: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = call(*inputs, "--plot", str(tmp_path / "advice.svg"))
+    assert result.exit_code == 0, result.output
+    assert "withWatermark delay" in (tmp_path / "advice.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("advice.gif", "an .svg or a .png file"), ("no/where.svg", "there is no folder for")],
+)
+def test_a_picture_that_cannot_be_written_is_told_before_anything_is_read(
+    inputs: list[str], file: str, message: str
+) -> None:
+    result = call(*inputs, "--plot", file)
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -138,6 +138,29 @@ def test_numbers_go_to_standard_output_where_a_dash_says_so(
 
 
 @pytest.mark.spark
+def test_without_arrivals_and_without_results_there_are_loud_warnings(
+    spark: SparkSession,  # noqa: ARG001
+    tmp_path: Path,
+) -> None:
+    for name, key in (("a", 1), ("b", 2)):
+        rows = [{"ts": 100 * n, "key": key, "id": n, "v": 1.0} for n in range(50)]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    files = [f"--input={name}={tmp_path / name}.jsonl" for name in "ab"]
+    query = "SELECT count(*) FROM a [5 SEC], b [5 SEC] WHERE a.key = b.key"
+    result = call("--query", query, *files, "--plot", str(tmp_path / "run.svg"))
+    assert result.exit_code == 0, result.output
+    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING: the inputs hold no result at all" in result.stderr
+    assert "WARNING: there is no result to draw" in result.stderr
+    assert "100 %" not in result.stdout
+    query = query.replace("a.key = b.key", "a.key < b.key")
+    result = call("--query", query, *files, "--period", "2s", "--plot", str(tmp_path / "run.svg"))
+    assert result.exit_code == 0, result.output
+    assert "recall" in (tmp_path / "run.svg").read_text()
+
+
+@pytest.mark.spark
 def test_options_without_effect_are_noted(
     spark: SparkSession,  # noqa: ARG001
     inputs: list[str],

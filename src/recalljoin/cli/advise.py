@@ -9,10 +9,13 @@ import click
 
 from recalljoin.cli.inputs import (
     column_options,
+    draw,
     input_option,
     named_files,
+    picture_option,
     read_query,
     read_tables,
+    warn_without_arrivals,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
 
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
 @click.option(
     "--query", required=True, metavar="FILE_OR_TEXT", help="The query, or a file that holds it."
 )
-@input_option("Parquet or CSV file with a sample of a stream; one for each stream of the query.")
+@input_option(
+    "Parquet, CSV or JSON lines file with a sample of a stream; one for each stream of the query."
+)
 @column_options
 @click.option("--recall", type=float, help="Share of the true results wanted. [0.95]")
 @json_option()
+@picture_option()
 def advise(
     *,
     query: str,
@@ -39,6 +45,7 @@ def advise(
     max_ahead: DurationLike | None,
     recall: float | None,
     json_file: str | None,
+    picture: str | None,
 ) -> None:
     """Show what recall each delay would give, and the delay that is needed.
 
@@ -46,9 +53,11 @@ def advise(
     """
     from recalljoin.quality.advice import advise as advice_of
 
+    files = named_files(inputs)
+    warn_without_arrivals(files, arrival)
     advice = advice_of(
         read_query(query),
-        read_tables(named_files(inputs)),
+        read_tables(files),
         recall=recall,
         time=time,
         arrival=arrival,
@@ -57,6 +66,7 @@ def advise(
     )
     if not write_numbers(advice.to_json(), json_file):
         _print(advice)
+    draw(advice, picture)
 
 
 def _print(advice: Advice) -> None:

@@ -9,10 +9,14 @@ import click
 
 from recalljoin.cli.inputs import (
     column_options,
+    draw,
     duration_option,
     input_option,
     named_files,
+    picture_option,
     read_query,
+    warn,
+    warn_without_arrivals,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
 
@@ -31,7 +35,9 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     help="The query, or a file that holds it. It may end in WITH RECALL ... OVER ...; what is "
     "given below comes first.",
 )
-@input_option("Parquet or CSV file (or folder) of a stream; one for each stream of the query.")
+@input_option(
+    "Parquet, CSV or JSON lines file (or folder) of a stream; one for each stream of the query."
+)
 @column_options
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
 @click.option(
@@ -66,6 +72,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     "--batch", "Length of a micro-batch; K adapts once in each. [5s with several cells]"
 )
 @json_option()
+@picture_option()
 @click.option("--output", metavar="DIR", help="Write the results there, as Parquet; --mode rows.")
 @click.option(
     "--truth", type=click.Choice(("exact", "none")), default="exact", show_default=True,
@@ -84,6 +91,7 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
     files = named_files(given["inputs"])
     _check(given)
     require_spark()
+    warn_without_arrivals(files, given["arrival"])
     setup = _setup(given)
     with running(debug=bool(ctx.find_root().params.get("debug"))) as spark:
         from recalljoin.experiments import evaluate as run
@@ -101,6 +109,17 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
             )  # fmt: skip
     about = {"truth": given["truth"], "query": text, "inputs": files, "setup": setup.to_json()}
     _tell(record, setup, about, given)
+    if not record.n_tuples:
+        warn("the inputs hold no usable row: there was nothing to join")
+    elif not record.n_true:
+        warn(
+            "the inputs hold no result at all, so nothing is known about recall; look at the "
+            "condition and the windows (`recalljoin explain`), and at --time and --time-unit"
+        )
+    if record.n_true:
+        draw(record, given["picture"])
+    elif given["picture"] is not None:
+        warn("there is no result to draw")
 
 
 def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[str, Any]) -> None:

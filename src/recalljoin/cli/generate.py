@@ -27,7 +27,7 @@ Example:
 @click.argument("name", type=click.Choice(NAMES), metavar="|".join(NAMES))
 @click.option("--out", required=True, metavar="DIR", help="Folder to write to.")
 @click.option("--seed", default=0, show_default=True, help="Other seeds give other rows.")
-@duration_option("--duration", "Length of the streams. [30min; soccer 23min]")
+@duration_option("--duration", "Length of the streams. [30min; soccer 23min]", needs_unit=True)
 @click.option("--rate", type=float, help="Tuples a second in each stream. [100; soccer about 326]")
 @duration_option("--delay-step", "x3, x4: distance between two delays. [100ms]")
 @duration_option("--max-delay", "x3, x4: largest delay. [20s]")

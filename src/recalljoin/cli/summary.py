@@ -77,10 +77,12 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
             )
         )
     true = max(record.n_true, 1)
-    share = percent(record.n_produced / true if record.n_true else 1.0)
+    share = percent(record.n_produced / true)
     how = "" if exact else ", as far as they were counted"
     lost = f"{record.n_lost:,} counted as lost"
     results = f"{record.n_produced:,} of {record.n_true:,} true ones ({share}){how}; {lost}"
+    if not record.n_true:
+        results = "none, and there were no true ones"
     tuples = f"{record.n_tuples:,}, of them {record.n_late:,} late"
     refused = ", ".join(f"{n:,} {reason}" for reason, n in record.refused.items())
     lines += [

@@ -77,8 +77,8 @@ def running_session(*, debug: bool = False) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def require_java() -> None:
-    """See that Spark will find a version of Java that it can run on.
+def require_java() -> str:
+    """See that Spark will find a version of Java that it can run on; says which.
 
     Raises
     ------
@@ -100,6 +100,7 @@ def require_java() -> None:
         found = "one that does not tell its version" if version is None else f"Java {version[1]}"
         message = f"{rule}; {shutil.which(command)} is {found}; {advice}"
         raise InvalidSetting(message)
+    return f"Java {version[1]} at {shutil.which(command)}"
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
+from recalljoin.spark.interpreters import check_workers
 from recalljoin.spark.packing import needed_schema
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.replay import (
@@ -84,6 +85,7 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     """
     by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
     spark = same_session(list(by_stream.values()))
+    check_workers(spark)
     streaming = {name: frame.isStreaming for name, frame in by_stream.items()}
     if len(set(streaming.values())) > 1:
         message = f"either all streams are streaming DataFrames or none, got {streaming}"
