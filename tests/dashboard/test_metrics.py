@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from recalljoin.dashboard.followed import FollowedJoin
 from recalljoin.dashboard.metrics import metrics_text
+from recalljoin.dashboard.server import Dashboard
 from recalljoin.spark.control_log import ControlLog
+from tests.dashboard.browser import until
 from tests.dashboard.logs import live_join, stops
 from tests.spark.live import MINUTE, SECOND, both
 
@@ -118,3 +123,52 @@ def test_prometheus_takes_the_metrics(joins: list[FollowedJoin]) -> None:
         input=metrics_text(joins), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_prometheus_scrapes_the_server_and_raises_the_alerts(
+    joins: list[FollowedJoin], tmp_path: Path
+) -> None:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("there is no Prometheus; Debian has it as a package of that name")
+    board = Dashboard([join.log for join in joins]).start()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "prometheus.yml").write_text(
+        "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\n"
+        f"rule_files: ['{DOCS / 'operations' / 'alerts.yml'}']\n"
+        "scrape_configs:\n"
+        "  - job_name: recalljoin\n"
+        f"    static_configs: [{{targets: ['127.0.0.1:{board.port}']}}]\n"
+    )
+    process = subprocess.Popen(
+        [
+            program, f"--config.file={tmp_path / 'prometheus.yml'}",
+            f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def asked(query: str) -> list[dict[str, Any]]:
+        address = f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"
+        try:
+            with urlopen(address, timeout=10) as answer:
+                found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+                return found
+        except OSError:
+            return []
+
+    try:
+        until(lambda: len(asked("recalljoin_recall_target")) == 2, seconds=60)
+        (stalled,) = asked("recalljoin_stream_stalled == 1")
+        assert stalled["metric"]["stream"] == "s1"
+        assert stalled["metric"]["log"] == joins[1].log.shown
+        until(lambda: bool(asked("ALERTS{alertname='StreamStalled'}")), seconds=60)
+        (alert,) = asked("ALERTS{alertname='StreamStalled'}")
+        assert alert["metric"]["alertstate"] == "pending"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        board.stop()
