@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from recalljoin.dashboard.columns import HIGHEST, LAST, LOWEST, MEAN, SUM, Columns
 from recalljoin.dashboard.followed import FollowedJoin
 from recalljoin.dashboard.server import Dashboard
 from recalljoin.errors import InvalidSetting
@@ -158,22 +159,34 @@ def test_a_fault_in_the_log_is_shown(tmp_path: Path) -> None:
     assert "reports of layout 99" in join.now()["fault"]
 
 
-def test_ten_thousand_batches_are_answered_at_once(live: Live, tmp_path: Path) -> None:
-    join = FollowedJoin(long_log(tmp_path, ControlLog(live.log), 10_000))
+def test_a_long_log_is_shown_in_as_many_points_as_there_is_room_for(
+    live: Live, tmp_path: Path
+) -> None:
+    join = FollowedJoin(long_log(tmp_path, ControlLog(live.log), 1_000))
     join.catch_up()
-    assert join.now()["n_batches"] == 10_000
-    began = time.perf_counter()
-    found = join.series(most=600)
-    join.now()
-    join.series(after=9_990)
-    # A fifth of a second would be felt; the machine of a test may be busy.
-    assert time.perf_counter() - began < 1.0
-    assert found["n"] == 10_000
-    assert len(found["columns"]["k"]) == 600
-    assert len(json.dumps(found)) < 1_000_000
+    assert join.now()["n_batches"] == 1_000
+    found = join.series(most=100)
+    assert found["n"] == 1_000
+    assert len(found["columns"]["k"]) == 100
     settled = [value for value in found["columns"]["recall_settled"] if value is not None]
-    assert len(settled) > 500
+    assert len(settled) > 80
     assert 0.5 < np.mean(settled) <= 1
+
+
+def test_ten_thousand_batches_are_reduced_at_once() -> None:
+    kinds = {f"{kind}{n}": kind for kind in (LAST, LOWEST, HIGHEST, SUM, MEAN) for n in range(10)}
+    columns = Columns(kinds)
+    for batch in range(10_000):
+        columns.append(dict.fromkeys(kinds, float(batch)))
+    began = time.process_time()
+    found = columns.between(0, 10_000, 600)
+    # It takes some milliseconds; a fifth of a second would be felt.
+    assert time.process_time() - began < 0.2
+    assert len(found["last0"]) == 600
+    assert found["last0"][-1] == found["highest0"][-1] == 9_999
+    assert found["lowest0"][0] == 0
+    assert found["sum0"].sum() == 9_999 * 5_000
+    assert found["mean0"][0] == pytest.approx((found["lowest0"][0] + found["highest0"][0]) / 2)
 
 
 @pytest.mark.parametrize(

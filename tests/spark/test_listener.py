@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from tests.spark.test_join_log import SCHEMA, write
 from tests.spark.test_running_query import until
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+SCHEMA = "ts timestamp, a bigint"
+START = 1_790_000_000
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "operations.md"
 
 
@@ -32,7 +34,10 @@ def test_the_listener_of_the_page_is_told_of_every_batch(
     import recalljoin as rj
 
     for first in (0, 10, 20):
-        write(spark, tmp_path, first)
+        times = f"timestamp_seconds({START} + id) AS ts"
+        rows = spark.range(first, first + 10).selectExpr(times, "id % 3 AS a").coalesce(1)
+        for name in "lr":
+            rows.write.mode("append").parquet(str(tmp_path / name))
     frames = [
         spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", 1)
@@ -40,7 +45,10 @@ def test_the_listener_of_the_page_is_told_of_every_batch(
         for name in "lr"
     ]
     joined = rj.join(
-        *(rj.Stream(name, frame, window=5) for name, frame in zip("lr", frames, strict=True)),
+        *(
+            rj.Stream(name, frame, window="5 seconds")
+            for name, frame in zip("lr", frames, strict=True)
+        ),
         on="l.a = r.a",
         recall=0.9,
         initial_wait=0,
@@ -84,4 +92,13 @@ def test_the_listener_of_the_page_is_told_of_every_batch(
     assert len(rows) == n
     assert rows[-1]["streams"]["l"]["idle"] is False
     assert rows[-1]["took"].total_seconds() > 0
+    # Times are dates, and waits are intervals.
+    assert isinstance(rows[-1]["k"], dt.timedelta)
+    known = [row["watermark"] for row in rows if row["watermark"] is not None]
+    assert known == sorted(known)
+    end = dt.datetime.fromtimestamp(START + 29)  # noqa: DTZ006 - as Spark hands times over
+    assert rows[-1]["streams"]["l"]["time"] == end
+    lag = dt.datetime.now(dt.UTC).timestamp() - START - 29
+    assert 0 < rows[-1]["streams"]["l"]["lag"].total_seconds() < lag
+    assert observed[-1]["watermark"] is not None
     assert "keys l.a = r.a divided by 2" in rj.open(query).explain()
