@@ -35,9 +35,9 @@ def test_the_listener_of_the_page_is_told_of_every_batch(
 
     for first in (0, 10, 20):
         times = f"timestamp_seconds({START} + id) AS ts"
-        rows = spark.range(first, first + 10).selectExpr(times, "id % 3 AS a").coalesce(1)
+        frame = spark.range(first, first + 10).selectExpr(times, "id % 3 AS a").coalesce(1)
         for name in "lr":
-            rows.write.mode("append").parquet(str(tmp_path / name))
+            frame.write.mode("append").parquet(str(tmp_path / name))
     frames = [
         spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", 1)
