@@ -192,6 +192,8 @@ def test_a_stream_that_is_silent_for_longer_than_the_longest_wait_is_left_behind
     join.batch(times(21), NOTHING)
     join.batch(times(22), NOTHING)
     assert join.reports[-1].watermark == 2099 - 20
+    back = "stream `s2` has tuples again: other streams wait for it again"
+    assert back in {record.message for record in caplog.records}
 
 
 def test_long_batches_do_not_make_a_stream_silent(

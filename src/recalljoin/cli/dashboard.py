@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-from recalljoin.cli.spark import require_spark
-
 
 @click.command()
 @click.argument("control_logs", nargs=-1, required=True, metavar="CONTROL_LOG...")
@@ -28,7 +26,6 @@ def dashboard(control_logs: tuple[str, ...], host: str, port: int, names: tuple[
     streams, lost results. Metrics for Prometheus are under /metrics. There is no password: whoever
     can reach the address can read the page, but nothing can be changed there.
     """
-    require_spark()
     from recalljoin.dashboard.server import Dashboard
     from recalljoin.spark.control_log import ControlLog
 
