@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 _EVERY: Final = 1.0
 """Seconds between two looks at the logs."""
+_EVERY_REMOTE: Final = 5.0
+"""The same where a log is in an object store, which counts requests."""
 _MOST: Final = 5000
 """Most numbers of a column in one answer."""
 _HEADERS: Final = {
@@ -139,10 +141,11 @@ class Dashboard:
         self._stopped.wait()
 
     def _follow(self) -> None:
+        is_remote = any("://" in join.log.folder for join in self.joins)
         while True:
             for join in self.joins:
                 join.catch_up()
-            if self._stopped.wait(_EVERY):
+            if self._stopped.wait(_EVERY_REMOTE if is_remote else _EVERY):
                 return
 
     def knows(self, host: str | None) -> bool:
