@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java kernels
+.PHONY: help setup demo kafka test check format fuzz soak bench lock audit clean venv java kernels jars
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -23,9 +23,11 @@ help: ## print this help
 setup: venv java kernels ## virtual environment in .venv with pinned packages, Java 17+ for Spark
 demo: setup ## watch a streaming join of disordered streams find its wait, then compare policies
 	$(BIN)/recalljoin demo $(ARGS)
+kafka: venv java ## start a Kafka broker on this machine (scripts/kafka stop ends it)
+	scripts/kafka start
 
 ##@ Develop
-test: venv java ## all tests: those that start Spark beside all others
+test: venv java jars ## all tests: those that start Spark beside all others
 	@mkdir -p .cache
 	@{ $(BIN)/pytest -m "not spark" $(ARGS) $(OR_NONE); } > .cache/other-tests.txt 2>&1 & other=$$!; \
 	  { $(BIN)/pytest -m spark $(ARGS) $(OR_NONE); }; spark=$$?; \
@@ -63,5 +65,8 @@ venv:
 	@scripts/setup venv
 java:
 	@scripts/setup java
+# Tests with Kafka are skipped where it cannot be fetched, but not in continuous integration.
+jars:
+	@scripts/kafka jars || [ "$(CI)" != true ]
 kernels: venv
 	@scripts/setup kernels

@@ -41,7 +41,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     """
     from recalljoin.cli.spark import running, waiting
 
-    dataset = _dataset(given)
+    dataset = make_dataset(given)
     if given["partitions"] is not None and given["partitions"] < 1:
         message = f"must be 1 or more, got {given['partitions']}"
         raise click.BadParameter(message, param_hint="--partitions")
@@ -58,7 +58,8 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     click.echo(f"  query  {next(iter(paths.values())).parent / QUERY_FILE}")
 
 
-def _dataset(given: dict[str, Any]) -> Dataset:
+def make_dataset(given: dict[str, Any]) -> Dataset:
+    """The data set that the options of a command describe."""
     from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
 
     changes: dict[str, Any] = {

@@ -14,6 +14,9 @@ from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
 from recalljoin.cli.generate import generate
 from recalljoin.cli.inputs import input_option, named_files, read_query
+from recalljoin.cli.produce import produce
+from recalljoin.cli.record import record
+from recalljoin.cli.run import run
 from recalljoin.cli.spark import is_from_spark, root_cause
 from recalljoin.errors import RecallJoinError
 
@@ -67,6 +70,9 @@ main.add_command(demo)
 main.add_command(evaluate)
 main.add_command(experiment)
 main.add_command(generate)
+main.add_command(produce)
+main.add_command(record)
+main.add_command(run)
 
 if __name__ == "__main__":
     sys.exit(main())

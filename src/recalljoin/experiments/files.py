@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType
 
 from recalljoin.errors import DatasetError
 from recalljoin.query.sources import existing, first_file, is_csv, separator_of
@@ -81,7 +82,8 @@ def _read_parquet(
     columns = []
     for column in frame.columns:
         value = sf.col(_quoted(column))
-        if column in nanos:
+        # Arrow calls the times that Spark writes nanoseconds as well; Spark reads these as times.
+        if column in nanos and isinstance(frame.schema[column].dataType, LongType):
             value = sf.timestamp_micros(sf.floor(value / 1000)).alias(column)
         columns.append(value)
     return frame, columns

@@ -12,16 +12,16 @@ import pyarrow as pa
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
 from recalljoin.engine.progress import Clocks, Remembered
 from recalljoin.engine.times import NEVER, times_of
+from recalljoin.errors import undamaged
+from recalljoin.spark.framing import framed, unframed
 from recalljoin.spark.hot_keys import FIRST
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.packing import (
     OWNED,
-    framed,
     needed_schema,
     owned_in,
     table_of,
     to_bytes,
-    unframed,
 )
 
 if TYPE_CHECKING:
@@ -105,13 +105,14 @@ def read_meta(store: CellStore, identity: str, m: int) -> Meta:
     content = store.read_meta()
     if content is None:
         return Meta(identity, [NEVER] * m, seen_at=[None] * m, confirmed=[0] * m)
-    values = json.loads(content)
-    check_layout(values.get("layout"), LAYOUT)
-    check_identity(values["identity"], identity)
-    values["chunks"] = [(number, last) for number, last in values["chunks"]]
-    if values["remembered"] is not None:
-        values["remembered"] = Remembered(*values["remembered"])
-    return Meta(**values)
+    with undamaged("the state of a cell"):
+        values = json.loads(content)
+        check_layout(values.get("layout"), LAYOUT)
+        check_identity(values["identity"], identity)
+        values["chunks"] = [(number, last) for number, last in values["chunks"]]
+        if values["remembered"] is not None:
+            values["remembered"] = Remembered(*values["remembered"])
+        return Meta(**values)
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,18 @@ def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> byt
 
 
 def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
-    """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing."""
+    """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing.
+
+    Raises
+    ------
+    StateVersionError
+        When the bytes are damaged.
+    """
+    with undamaged("a chunk of a cell's tuples"):
+        return _decoded(query, content)
+
+
+def _decoded(query: BoundQuery, content: bytes) -> StoredChunk:
     head, bodies = unframed(content)
     tables = [table_of(query, s, parts) for s, parts in enumerate(bodies)]
     times = [

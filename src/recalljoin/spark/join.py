@@ -28,7 +28,7 @@ from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
-from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.packing import UNREADABLE, needed_schema
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
@@ -134,7 +134,8 @@ def _streaming(
     for s, stream in enumerate(plan.query.streams):
         route = routing(plan.cells, s, watches=plan.finds_hot_keys, is_chained=bool(before[s]))
         frame = plan.frames[stream.name]
-        parcels = parcels.unionAll(in_arrow(frame, needed[s].names, plainly(route), PARCELS_DDL))
+        read = [*needed[s].names, *(name for name in frame.columns if name == UNREADABLE)]
+        parcels = parcels.unionAll(in_arrow(frame, read, plainly(route), PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -234,12 +235,13 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     query = output.query
     streams = [query.streams[s] for s in output.shown]
-    fields = [StructField(stream.name, frames[stream.name].schema) for stream in streams]
+    schemas = {name: frame.drop(UNREADABLE).schema for name, frame in frames.items()}
+    fields = [StructField(stream.name, schemas[stream.name]) for stream in streams]
     if query.select is not None:
         fields = []
         for column in query.select:
             (read,) = columns(column.expression)
-            kind = frames[query.streams[read.stream].name].schema[read.name].dataType
+            kind = schemas[query.streams[read.stream].name][read.name].dataType
             fields.append(StructField(column.name, kind))
     time = output.schema.field(RESULT_TIME).type
     return StructType([*fields, StructField(RESULT_TIME, from_arrow_type(time))])

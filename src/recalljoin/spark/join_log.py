@@ -18,7 +18,7 @@ from recalljoin.query.spelling import way_out
 from recalljoin.spark.batch_planner import CONTROL_LOG
 from recalljoin.spark.columns import quoted
 from recalljoin.spark.control_log import ControlLog
-from recalljoin.spark.packing import PLACE
+from recalljoin.spark.packing import PLACE, REASON, UNREADABLE
 from recalljoin.spark.progress import forecast_table, progress_table
 
 if TYPE_CHECKING:
@@ -149,16 +149,21 @@ class JoinLog:
     def refused(self, stream: str) -> DataFrame:
         """The rows of a stream that could not take part, as a struct, with the ``reason``.
 
+        Where a source decodes text, such as JSON from Kafka, ``text`` has the text of the rows
+        that could not be decoded.
+
         Raises
         ------
         InvalidSetting
             When the join has no such stream, or no row of the stream was refused.
         """
-        rows = self._spark.read.parquet(self._rows_folder("refused", stream))
-        names = [name for name in _own(rows.columns) if name != "__reason"]
+        folder = self._rows_folder("refused", stream)
+        # Only files with a row that could not be decoded have a column for its text.
+        rows = self._spark.read.option("mergeSchema", "true").parquet(folder)
+        names = [name for name in _own(rows.columns) if name not in (REASON, UNREADABLE)]
+        text = [sf.col(UNREADABLE).alias("text")] if UNREADABLE in rows.columns else []
         return rows.select(
-            sf.struct(*map(quoted, names)).alias(stream),
-            sf.col("__reason").alias("reason"),
+            sf.struct(*map(quoted, names)).alias(stream), sf.col(REASON).alias("reason"), *text
         )
 
     def __repr__(self) -> str:

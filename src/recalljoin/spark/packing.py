@@ -9,13 +9,11 @@ and a cell must hear of the progress of all streams.
 from __future__ import annotations
 
 import json
-import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +59,11 @@ OWNED = "__owned"
 
 REASON = "__reason"
 """Column that says why a row was refused."""
+UNREADABLE = "__unreadable"
+"""Column of a source that decodes text: the text of a row that could not be decoded, else null. The
+query does not see this column."""
+UNREADABLE_VALUE = "unreadable value"
+"""Why a row was refused whose text could not be decoded."""
 
 TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
 
@@ -159,6 +162,9 @@ class Router:
         """Parcels for all cells, from one piece of a task's rows."""
         begin = time.perf_counter()
         bound = self.query.streams[self.stream]
+        unreadable = None
+        if UNREADABLE in table.column_names:
+            unreadable, table = table.column(UNREADABLE), table.drop(UNREADABLE)
         # Rows are picked faster from one piece; and the types become those of the bound query.
         table = table.cast(self.schema).combine_chunks()
         ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
@@ -166,13 +172,20 @@ class Router:
         usable = in_range
         if bound.arrival is not None:
             usable = in_range & np.asarray(table.column(bound.arrival).is_valid())
+        if unreadable is not None:
+            usable = usable & np.asarray(unreadable.is_null())
         refused: dict[str, int] = {}
         if not usable.all():
             known_but = np.where(in_range, NULL_ARRIVAL, TIME_OUT_OF_RANGE)
-            reasons = np.where(known, known_but, NULL_TIME)[~usable]
+            reasons = np.where(known, known_but, NULL_TIME)
+            if unreadable is not None:
+                reasons = np.where(unreadable.is_null(), reasons, UNREADABLE_VALUE)
+            reasons = reasons[~usable]
             names, counts = np.unique(reasons, return_counts=True)
             refused = dict(zip(names.tolist(), counts.tolist(), strict=True))
             rows = table.filter(pa.array(~usable)).append_column(REASON, pa.array(reasons))
+            if unreadable is not None:
+                rows = rows.append_column(UNREADABLE, unreadable.filter(pa.array(~usable)))
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
             table, ts = table.filter(pa.array(usable)), ts[usable]
@@ -330,27 +343,6 @@ def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
 def from_bytes(content: bytes | memoryview) -> pa.Table:
     """Rows from :func:`to_bytes`; the rows refer to ``content`` without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
-
-
-def framed(head: Mapping[str, Any], groups: Sequence[Sequence[bytes]]) -> bytes:
-    """Groups of bodies as one value, behind a head that says where each body ends."""
-    lengths = [[len(body) for body in bodies] for bodies in groups]
-    text = json.dumps({**head, "lengths": lengths}).encode()
-    return b"".join((struct.pack("<q", len(text)), text, *(b for bodies in groups for b in bodies)))
-
-
-def unframed(content: bytes) -> tuple[dict[str, Any], list[list[memoryview]]]:
-    """Head and groups of :func:`framed`; the bodies refer to ``content`` without a copy."""
-    (size,) = struct.unpack_from("<q", content)
-    head: dict[str, Any] = json.loads(content[8 : 8 + size])
-    view = memoryview(content)
-    at = 8 + size
-    groups = []
-    for lengths in head.pop("lengths"):
-        ends = np.cumsum([at, *lengths]).tolist()
-        groups.append([view[begin:end] for begin, end in pairwise(ends)])
-        at = ends[-1]
-    return head, groups
 
 
 def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -208,7 +208,9 @@ def leave_refused(
         return
     for stream, rows in zip(plan.query.streams, refused, strict=True):
         if rows:
-            plan.log.write_rows("refused", stream.name, batch, cell, pa.concat_tables(rows))
+            # Rows refused by a task may have a column for their text, rows refused here have not.
+            together = pa.concat_tables(rows, promote_options="default")
+            plan.log.write_rows("refused", stream.name, batch, cell, together)
 
 
 def leave_late(

@@ -101,7 +101,7 @@ def test_arrow_of_another_kind_is_refused() -> None:
     ],
 )
 def test_garbage_is_refused(content: bytes) -> None:
-    with pytest.raises(StateVersionError, match="this is not a snapshot of a join"):
+    with pytest.raises(StateVersionError, match="the snapshot of a join is damaged"):
         restore(bound(), content)
 
 

@@ -1,0 +1,90 @@
+"""``recalljoin run``: a job file, from its sources to its sink."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from recalljoin.jobs.run import Look
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def jars_option() -> Callable[[_F], _F]:
+    """The option ``--jars``, for commands that may need Spark's connector to Kafka."""
+    return click.option(
+        "--jars",
+        metavar="DIR|LIST",
+        envvar="RECALLJOIN_JARS",
+        help="Spark's connector to Kafka: a folder of jars, or jars with commas between them; also "
+        "RECALLJOIN_JARS. [Spark fetches the connector of its version]",
+    )
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB.toml")
+@jars_option()
+@click.pass_context
+def run(ctx: click.Context, job_file: str, jars: str | None) -> None:
+    """Run the streaming join that a job file describes, until it is stopped.
+
+    The file names the query, where its streams come from, and where results go: Kafka, folders, or
+    any format of Spark. Started again, the job goes on from its checkpoint.
+    """
+    from recalljoin.cli.spark import require_spark, running
+
+    require_spark()
+    from recalljoin.jobs.job_file import read_job
+    from recalljoin.jobs.run import looks, settings_of, start
+
+    job = read_job(job_file)
+    debug = bool(ctx.find_root().params.get("debug"))
+    try:
+        with running(debug=debug, settings=settings_of(job, jars)) as spark:
+            query = start(spark, job)
+            click.echo(f"the job runs; checkpoint {job.checkpoint}")
+
+            def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's
+                raise KeyboardInterrupt
+
+            # What a service manager sends ends the job as Ctrl-C does.
+            before = signal.signal(signal.SIGTERM, end)
+            try:
+                for look in looks(query, job):
+                    click.echo(line(look))
+            except KeyboardInterrupt:
+                query.stop()
+                click.echo("stopped; started again, the job goes on from its checkpoint")
+            finally:
+                signal.signal(signal.SIGTERM, before)
+    except Exception as error:
+        hidden = job.secrets.hide(str(error))
+        if hidden == str(error):
+            raise
+        # The message has a value of the environment in it, and so may everything in its chain.
+        raise click.ClickException(hidden) from None
+
+
+def line(look: Look) -> str:
+    """One batch in one line.
+
+    Examples
+    --------
+    >>> from recalljoin.jobs.run import Look
+    >>> line(Look(7, 1200.0, 0.9512, arrived=4000, refused=2, late=31, results=1800))
+    'batch 7: 4,000 tuples, 31 late, 2 refused; 1,800 results; K 1.2 s, recall ~0.9512'
+    """
+    from recalljoin.cli.summary import duration
+
+    refused = f", {look.refused:,} refused" if look.refused else ""
+    recall = "" if look.recall is None else f", recall ~{look.recall:.4f}"
+    return (
+        f"batch {look.batch}: {look.arrived:,} tuples, {look.late:,} late{refused}; "
+        f"{look.results:,} results; K {duration(look.k_ms)}{recall}"
+    )
