@@ -45,8 +45,9 @@ format: venv ## write the code as the formatter has it
 	$(BIN)/ruff format
 
 ##@ Measure
-fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
+fuzz: venv java ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
+	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),5000) $(BIN)/pytest -m spark tests/spark/test_decoding.py
 soak: venv java ## kill a streaming query at random points, 20 times (KILLS=20), and compare
 	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
 bench: venv ## benchmarks, one table each
