@@ -48,8 +48,9 @@ format: venv ## write the code as the formatter has it
 fuzz: venv java ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),5000) $(BIN)/pytest -m spark tests/spark/test_decoding.py
-soak: venv java ## kill a streaming query at random points, 20 times (KILLS=20), and compare
-	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
+soak: venv java jars ## kill joins at random points, 20 times each (KILLS=20), and compare; hours
+	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20) $(ARGS)
+	$(BIN)/python -m tests.spark.soak_kafka
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
 
