@@ -80,7 +80,8 @@ def recorded(
     if clock not in table.column_names:
         message = f"the recording of stream `{name}` has neither `{arrival}` nor `{clock}`, which "
         raise DatasetError(message + "say when a row arrived")
-    at, known = times_of(table.column(clock), "ms", time_unit)
+    at, known = times_of(table.column(clock), "ns", time_unit)
+    at = at // 1_000_000
     at = np.maximum.accumulate(np.where(known, at, at[known].min() if known.any() else 0))
     try:
         rows = table.select(needed.names).cast(needed)
