@@ -29,6 +29,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting, StateVersionError
+from recalljoin.spark.framing import sealed, unsealed
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
 
@@ -104,7 +105,7 @@ class ControlLog(LogFolder):
     def write_report(self, report: Report) -> None:
         """Leave a cell's report."""
         name = f"reports/{report.batch:012d}/{report.cell:05d}.json"
-        self.write(name, report.to_json().encode())
+        self.write(name, sealed(report.to_json()).encode())
 
     def reports_after(self, batch: int) -> Iterator[Report]:
         """Reports of the batches after ``batch``, over all cells and in order.
@@ -138,7 +139,7 @@ class ControlLog(LogFolder):
         known = [report for report in reports if report is not None]
         if known:
             name = _history_name(known[0].batch, known[-1].batch)
-            self.write(name, "\n".join(report.to_json() for report in known).encode())
+            self.write(name, "\n".join(sealed(report.to_json()) for report in known).encode())
         system, root = self.place
         for number in numbers:
             with self.named(f"reports/{number:012d}", "removed"):
@@ -182,7 +183,7 @@ class ControlLog(LogFolder):
         if content is None:
             return None
         try:
-            return Report.from_json(content.decode())
+            return Report.from_json(unsealed(content.decode()))
         except StateVersionError:
             raise
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:

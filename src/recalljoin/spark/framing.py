@@ -1,4 +1,4 @@
-"""Bodies of tuples as one value of the state, behind a head, with a checksum over everything."""
+"""What is kept between batches, with a checksum: bodies of tuples behind a head, and JSON texts."""
 
 from __future__ import annotations
 
@@ -55,3 +55,34 @@ def unframed(content: bytes) -> tuple[dict[str, Any], list[list[memoryview]]]:
         groups.append([view[begin:end] for begin, end in pairwise(ends)])
         at = ends[-1]
     return head, groups
+
+
+def sealed(text: str) -> str:
+    """A JSON object as text, with a checksum as its last value.
+
+    Examples
+    --------
+    >>> sealed('{"k": 5}')
+    '{"k": 5, "checksum": 1045850357}'
+    >>> unsealed(sealed('{"k": 5}'))
+    '{"k": 5}'
+    """
+    return f"{text[:-1]}{_CHECKSUM}{zlib.crc32(text.encode())}}}"
+
+
+def unsealed(text: str) -> str:
+    """The text of :func:`sealed`; a text without a checksum is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        When the text is damaged.
+    """
+    content, mark, total = text.rpartition(_CHECKSUM)
+    if not mark:
+        return text
+    content += "}"
+    if total != f"{zlib.crc32(content.encode())}}}":
+        message = "its checksum is another"
+        raise ValueError(message)
+    return content
