@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,30 +46,35 @@ def run(ctx: click.Context, job_file: str, jars: str | None) -> None:
 
     job = read_job(job_file)
     debug = bool(ctx.find_root().params.get("debug"))
+    ended = Event()
     try:
         with running(debug=debug, settings=settings_of(job, jars)) as spark:
             query = start(spark, job)
             click.echo(f"the job runs; checkpoint {job.checkpoint}")
 
             def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's
-                raise KeyboardInterrupt
+                ended.set()
 
-            # What a service manager sends ends the job as Ctrl-C does.
-            before = signal.signal(signal.SIGTERM, end)
+            # An exception in the middle of a call to Java would leave the bridge to it broken.
+            before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
             try:
-                for look in looks(query, job):
+                for look in looks(query, job, is_over=ended.is_set):
                     click.echo(line(look))
-            except KeyboardInterrupt:
-                query.stop()
-                click.echo("stopped; started again, the job goes on from its checkpoint")
             finally:
-                signal.signal(signal.SIGTERM, before)
+                for each, handler in before.items():
+                    signal.signal(each, handler)
     except Exception as error:
+        if ended.is_set():
+            # Whoever ends a service may end its Java process at the same time.
+            return
         hidden = job.secrets.hide(str(error))
         if hidden == str(error):
             raise
         # The message has a value of the environment in it, and so may everything in its chain.
         raise click.ClickException(hidden) from None
+    finally:
+        if ended.is_set():
+            click.echo("stopped; started again, the job goes on from its checkpoint")
 
 
 def line(look: Look) -> str:

@@ -16,7 +16,7 @@ from recalljoin.spark.options import METRICS
 from recalljoin.spark.session import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -97,8 +97,10 @@ class Look:
     results: int
 
 
-def looks(query: StreamingQuery, job: Job, *, every: int = 1) -> Iterator[Look]:
-    """The newest batch, whenever there is a newer one, until the job ends.
+def looks(
+    query: StreamingQuery, job: Job, *, every: int = 1, is_over: Callable[[], bool] = lambda: False
+) -> Iterator[Look]:
+    """The newest batch, whenever there is a newer one, until the job ends or ``is_over`` says so.
 
     Raises
     ------
@@ -109,6 +111,9 @@ def looks(query: StreamingQuery, job: Job, *, every: int = 1) -> Iterator[Look]:
     while running:
         # This raises the query's error if the query has failed.
         running = not query.awaitTermination(every)
+        if is_over():
+            query.stop()
+            return
         progress = query.lastProgress
         metrics = None if progress is None else progress["observedMetrics"].get(
             job.join.get("name", METRICS)
