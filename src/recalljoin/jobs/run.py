@@ -129,5 +129,5 @@ def looks(
             arrived=metrics["arrived"],
             refused=metrics["refused"],
             late=metrics["late"],
-            results=metrics["delivered"],
+            results=metrics["produced"] + metrics["nulls"],
         )
