@@ -6,7 +6,7 @@ a micro-batch of one cell; the sum of two profiles describes both stretches, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -233,6 +233,34 @@ class Profile:
             nulls=self.nulls + other.nulls,
             false_nulls=self.false_nulls + other.false_nulls,
             null_needs=added(self.null_needs, other.null_needs),
+        )
+
+    def totals(self) -> Profile:
+        """How many there were of everything, without delays and times.
+
+        Totals of profiles with different granularities and buckets can be added.
+        """
+        return replace(
+            Profile.empty(self.m, granularity=1),
+            delays=self.delays.sum(axis=1, keepdims=True),
+            in_order=self.in_order.sum(axis=1, keepdims=True),
+            late=self.late.sum(axis=1, keepdims=True),
+            largest_delay=self.largest_delay,
+            begins=self.begins,
+            ends=self.ends,
+            largest_join=self.largest_join,
+            produced=self.produced.at_once(),
+            lost=self.lost.at_once(),
+            received=tuple(tally.at_once() for tally in self.received),
+            beyond=tuple(tally.at_once() for tally in self.beyond),
+            unknown=self.unknown,
+            join_time=self.join_time,
+            base_time=self.base_time,
+            counted_since=self.counted_since,
+            tick_span=self.tick_span,
+            n_uncomputable=self.n_uncomputable,
+            nulls=self.nulls.at_once(),
+            false_nulls=self.false_nulls.at_once(),
         )
 
     def to_json(self) -> dict[str, Any]:

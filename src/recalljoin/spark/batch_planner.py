@@ -6,17 +6,21 @@ left in the control log, and lets the policy choose K and the horizon.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import time
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.spark.figures import MeasuredRecall
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.options import METRICS
 from recalljoin.spark.packing import Control
-from recalljoin.spark.report import MeasuredRecall
+from recalljoin.spark.rolling import Rolling
 from recalljoin.spark.waiting import GENEROUS, Waiting, WaitLimits
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.chained import Upstream
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.notices import Notices
+    from recalljoin.spark.report import Report
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,9 +39,6 @@ CONTROL_LOG = "control_log"
 LAYOUT = 5
 """How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
 name would look like an empty state."""
-COMPACT_AFTER = 256
-"""When there are reports of this many batches, they are put together."""
-_NOT_COMPACTED = 8
 _SHORTEST_LOOK = 0.1
 """Seconds between two looks at the control log while there is no data."""
 
@@ -88,7 +90,9 @@ class BatchPlanner:
         self._first_call = True
         self._bounded = False
         self._looked_at = float("-inf")
-        self._n_loose = 0
+        self._rolling = Rolling(plan.log)
+        self._has_begun = False
+        self._learned_until = -1
         self._tracker = None if plan.grid is None else HotTracker(plan.grid)
         self._told: list[Any] | None = None
         self._has_claimed = False
@@ -221,23 +225,55 @@ class BatchPlanner:
             # While no data come, Spark asks a hundred times a second.
             return False
         self._looked_at = now
+        if not self._has_begun:
+            self._begin()
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
-            report.show_to(self._adaptation)
-            self._measured.observe(report)
-            self._waiting.observe(report)
-            if self._plan.notices is not None:
-                self._plan.notices.observe(report)
+            self._observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
+            # A restart has seen less of what came before than the run that noted its figures.
+            self._rolling.add(report, report.figures or self._measured.figures())
             self._last_batch, self._last_clock = report.batch, report.clock
             self._last_had_data = report.has_data
-            self._n_loose += 1
-        if self._n_loose >= COMPACT_AFTER:
-            # The last batches are left out: they may be run again, and would report again.
-            self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
-            self._n_loose = _NOT_COMPACTED
+        if self._last_batch > before:
+            self._rolling.put_away(self._learned)
         return self._last_batch > before
+
+    def _begin(self) -> None:
+        """Begin with what is rolled up of batches long ago, and with what was learned from them."""
+        rolled = self._rolling.begin()
+        learned = rolled.learned
+        if learned is not None and learned["for"] == self._settings:
+            self._adaptation.restore(learned["state"])
+            self._learned_until = learned["batch"]
+        self._measured = MeasuredRecall(rolled.since)
+        for stretch in rolled.with_times:
+            self._observe(stretch.report)
+        self._last_batch = rolled.until
+        self._has_begun = True
+
+    def _observe(self, report: Report) -> None:
+        if report.batch > self._learned_until:
+            report.show_to(self._adaptation)
+        self._measured.observe(report)
+        self._waiting.observe(report)
+        if self._plan.notices is not None:
+            self._plan.notices.observe(report)
+
+    @cached_property
+    def _settings(self) -> str:
+        """What the policy is told, so that its state is not given to a policy that differs."""
+        policy = self._plan.policy
+        taught = hashlib.sha256(json.dumps(policy.learned, sort_keys=True).encode()).hexdigest()
+        return repr((policy.settings, policy.choice, policy.options, taught, self._plan.horizon))
+
+    def _learned(self) -> dict[str, Any] | None:
+        """State of the policy; None for a user's own policy, which learns from reports alone."""
+        if not isinstance(self._plan.policy.choice, str):
+            return None
+        state = self._adaptation.snapshot()
+        return {"batch": self._last_batch, "for": self._settings, "state": state}
 
     def rows(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Any, ...]]:
         """What is said to the cells in the batch that ends with ``end``: a row for each cell."""

@@ -44,7 +44,7 @@ class JoinLog:
         return self._log.folder
 
     def progress(self) -> DataFrame:
-        """What the join has done, one row a batch.
+        """What the join has done, one row a batch; of old batches one row a minute, hour or day.
 
         Returns
         -------
@@ -69,6 +69,12 @@ class JoinLog:
             multiple of the mean cell's; cells ``restored`` from state; time by stage in seconds,
             over all cells. A watermark that has not begun or has ended is
             null. There are no rows before the first batch has ended.
+
+            Where old batches are rolled up, ``rolled_up`` is ``minute``, ``hour``, ``day`` or
+            ``older``; it is null for a single batch. The row is about ``batches`` batches, from
+            ``first_batch`` to ``batch``. Counts and seconds are sums; all else is as of the last
+            batch, but ``recall_settled`` with its bounds is the lowest that was known when the row
+            was put together, and K was between ``k_lowest`` and ``k_highest``.
         """
         return self._spark.createDataFrame(progress_table(self._log))
 

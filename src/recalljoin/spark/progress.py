@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.null_needs import precision_by_k
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
-from recalljoin.spark.report import MeasuredRecall, null_precisions, settled_recalls
+from recalljoin.spark.figures import MeasuredRecall, settled_figures
+from recalljoin.spark.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,29 +67,49 @@ SCHEMA = pa.schema(
         ("buffered_bytes", pa.int64()),
         ("null_precision", pa.float64()),
         ("null_precision_settled", pa.float64()),
+        ("first_batch", pa.int64()),
+        ("batches", pa.int64()),
+        ("rolled_up", pa.string()),
+        ("k_lowest", pa.int64()),
+        ("k_highest", pa.int64()),
     ]
 )
 """Columns of :func:`progress_table`."""
 
 
 def progress_table(log: ControlLog) -> pa.Table:
-    """What the join of a control log has done, one row a batch.
+    """What the join of a control log has done, one row a batch, or a stretch of old batches.
 
     :meth:`~recalljoin.spark.join_log.JoinLog.progress` says what the columns mean.
     """
-    reports = list(log.reports_after(-1))
-    columns = zip(_rows(reports), settled_recalls(reports), null_precisions(reports), strict=True)
-    rows = [row | settled | precision for row, settled, precision in columns]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_pylist(list(_rows(_stretches(log))), schema=SCHEMA)
 
 
-def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
-    measured = MeasuredRecall()
+def _stretches(log: ControlLog) -> Iterator[tuple[Stretch, bool]]:
+    """All batches in order, with their figures; says which are rolled up."""
+    rolled = log.rolled()
+    reports = list(log.reports_after(rolled.until))
+    minutes = rolled.with_times
+    for stretch in rolled.stretches:
+        if not stretch.has_times:
+            yield stretch, True
+    settled = settled_figures([*(each.report for each in minutes), *reports], rolled.since)
+    measured = MeasuredRecall(rolled.since)
+    for stretch in minutes:
+        measured.observe(stretch.report)
+        # Losses found later have changed what was known when the stretch was put together.
+        yield stretch.with_figures(next(settled)), True
+    for report, known in zip(reports, settled, strict=True):
+        measured.observe(report)
+        then = measured.figures() if report.figures is None else report.figures
+        yield Stretch.of(report, then | known), False
+
+
+def _rows(stretches: Iterable[tuple[Stretch, bool]]) -> Iterator[dict[str, Any]]:
     totals = dict.fromkeys(_COUNTS, 0)
-    for report in reports:
+    for stretch, is_rolled in stretches:
+        report = stretch.report
         profile = report.profile
-        meter = measured.observe(report)
-        newest = meter.measure()
         counts = {
             "arrived": sum(report.n_arrived),
             "refused": report.n_refused,
@@ -107,9 +129,7 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "ks": [k for _, k in report.adaptations],
             "watermark": _known(report.watermark),
             "base_time": _known(report.base_time),
-            "recall": newest.recall,
-            "recall_at_least": newest.at_least,
-            "recall_at_most": newest.at_most,
+            **stretch.figures,
             **counts,
             **{f"total_{name}": total for name, total in totals.items()},
             "beyond": profile.n_beyond,
@@ -125,6 +145,11 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "restored": report.n_restored,
             "refused_by": list(_refused_by(report)),
             "seconds": list(report.seconds.items()),
+            "first_batch": stretch.first,
+            "batches": stretch.n_batches,
+            "rolled_up": stretch.level if is_rolled else None,
+            "k_lowest": stretch.k_lowest,
+            "k_highest": stretch.k_highest,
         }
 
 
@@ -138,7 +163,9 @@ def forecast_table(log: ControlLog) -> pa.Table:
     """
     slack: SlackByTime | None = None
     needs: deque[tuple[int, Int64s]] = deque()
-    for report in log.reports_after(-1):
+    rolled = log.rolled()
+    minutes = [stretch.report for stretch in rolled.with_times]
+    for report in chain(minutes, log.reports_after(rolled.until)):
         needs.append((report.watermark, report.profile.null_needs))
         while report.watermark != FOREVER and needs[0][0] < report.watermark - report.period:
             needs.popleft()

@@ -1,25 +1,20 @@
-"""What cells report of a batch, how reports are added, and the recall read from reports."""
+"""What cells report of a batch, and how reports of cells and of batches are added."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.null_precision import NullPrecision
 from recalljoin.quality.profile import Profile
-from recalljoin.quality.recall import RecallMeter
-from recalljoin.quality.settled_recall import SettledRecall
 from recalljoin.spark.hot_keys import Heavy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.quality.cell import Cell
@@ -91,6 +86,9 @@ class Report:
     """Where K changes inside a batch: the times at which K was adapted, and the new K."""
     heavy: tuple[Heavy, ...] = ()
     """Keys that many tuples have, over all cells; every cell reports the same."""
+    figures: dict[str, float | None] | None = None
+    """Recall over the last period and its bounds, as measured after the batch; None if that is not
+    noted, as in the reports of cells."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by stage; unlike all other fields, it differs between attempts of a batch."""
 
@@ -217,82 +215,32 @@ def merged(reports: Iterable[Report]) -> Report:
     )
 
 
-class MeasuredRecall:
-    """Recall over the last period, estimated while reports come in."""
+def one_after_the_other(one: Report, other: Report) -> Report:
+    """Two stretches of batches put together: sums, and of all else what ``other``, the later, has.
 
-    def __init__(self) -> None:
-        self._meter: RecallMeter | None = None
-
-    @property
-    def recall(self) -> float | None:
-        """Recall as of the last report; None while there are no results to measure it by."""
-        return None if self._meter is None else self._meter.measure().recall
-
-    def observe(self, report: Report) -> RecallMeter:
-        """Take in a batch; returns the meter, which measures recall up to this batch."""
-        bucket = report.profile.bucket
-        meter = self._meter
-        if meter is None or (meter.period, meter.bucket) != (report.period, bucket):
-            # A restart may have changed the period: then recall is measured anew, and what came
-            # before is not known.
-            known_since = NEVER if meter is None else max(report.local_times)
-            meter = self._meter = RecallMeter(
-                period=report.period,
-                windows=report.windows,
-                bucket=bucket,
-                known_since=known_since,
-            )
-        if report.watermark != FOREVER:
-            meter.observe(report.profile)
-        return meter
-
-
-def null_precisions(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
-    """For each batch the precision of nulls over the last period, as known then and as known now.
-
-    What is known now is given only for periods further back than the horizon.
+    The sums of stretches without times are sums still, though their profiles cannot be shown to a
+    policy.
     """
-    if not reports:
-        return
-    last = reports[-1]
-    # A restart may have changed the period: then buckets differ, and each stretch is on its own.
-    for (period, bucket), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
-        part = list(same)
-        then, now = NullPrecision(bucket), NullPrecision(bucket)
-        for report in part:
-            now.observe(report.profile)
-        for report in part:
-            then.observe(report.profile)
-            columns: dict[str, Any] = {}
-            if NEVER < report.watermark < FOREVER:
-                columns["null_precision"] = then.measure(report.watermark, period)
-                if report.watermark < last.watermark - last.retention:
-                    columns["null_precision_settled"] = now.measure(report.watermark, period)
-            yield columns
+    seconds = dict(one.seconds)
+    for stage, value in other.seconds.items():
+        seconds[stage] = seconds.get(stage, 0.0) + value
+    return replace(
+        other,
+        earliest=min(one.earliest, other.earliest),
+        has_data=one.has_data or other.has_data,
+        n_arrived=tuple(map(add, one.n_arrived, other.n_arrived)),
+        refused=tuple(map(_both_refused, one.refused, other.refused)),
+        n_early=one.n_early + other.n_early,
+        n_delivered=one.n_delivered + other.n_delivered,
+        n_busiest=one.n_busiest + other.n_busiest,
+        n_restored=one.n_restored + other.n_restored,
+        profile=one.profile + other.profile,
+        adaptations=(),
+        heavy=(),
+        figures=None,
+        seconds=seconds,
+    )
 
 
-def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
-    """For each batch the lowest recall of any period that ended in it, by all that is known now.
-
-    Columns for :func:`~recalljoin.spark.progress.progress_table`; none for a batch whose periods
-    are less than the horizon behind the last batch.
-    """
-    before = NEVER
-    # A restart may have changed the period: then what came before is not known.
-    for (period, _), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
-        part = list(same)
-        last = part[-1]
-        known = SettledRecall(
-            [report.profile for report in part], period=period, windows=last.windows
-        )
-        for report in part:
-            columns: dict[str, Any] = {}
-            if report.watermark == FOREVER or report.watermark < last.watermark - last.retention:
-                lowest = known.lowest(before, report.watermark)
-                columns = {
-                    "recall_settled": lowest.recall,
-                    "recall_settled_at_least": lowest.at_least,
-                    "recall_settled_at_most": lowest.at_most,
-                }
-            before = report.watermark
-            yield columns
+def _both_refused(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {reason: one.get(reason, 0) + other.get(reason, 0) for reason in {**one, **other}}
