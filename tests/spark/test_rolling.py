@@ -213,7 +213,7 @@ def test_killed_anywhere_nothing_is_counted_twice_or_lost(
 
             def may_die(self: ControlLog, what: str, *given: Any, **more: Any) -> Any:
                 nonlocal to_go
-                if not what.startswith("reports/") or name == "_remove":
+                if not what.startswith("reports/") or name == "remove":
                     if to_go == 0:
                         to_go = next(left, None)
                         raise Killed
@@ -222,7 +222,7 @@ def test_killed_anywhere_nothing_is_counted_twice_or_lost(
 
             return may_die
 
-        for name in ("write", "_remove"):
+        for name in ("write", "remove"):
             patched.setattr(ControlLog, name, dying(name))
         for n in range(N):
             try:

@@ -8,8 +8,8 @@
                                         had learnt
     <folder>/hot                        keys that are spread over cells, and since which batch
     <folder>/moves/<batch>/<cell>       tuples handed over when hot keys change
-    <folder>/late/<stream>/...          late tuples, Parquet
-    <folder>/refused/<stream>/...       refused rows, Parquet
+    <folder>/late/<stream>/...          late tuples (:mod:`recalljoin.spark.row_files`)
+    <folder>/refused/<stream>/...       refused rows
 
 Every object has one writer and is written as a whole; a retry writes the same content again. So the
 folder may be on an object store.
@@ -26,18 +26,16 @@ decide about results, so that a query stops where one of these is damaged.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting, StateVersionError
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
+from recalljoin.spark.row_files import folder_of, row_files, rows_name
 from recalljoin.spark.stretch import NOTHING_ROLLED, Rolled
 
 if TYPE_CHECKING:
@@ -190,22 +188,16 @@ class ControlLog(LogFolder):
 
     def forget_report(self, batch: int) -> None:
         """Remove the reports of single cells of a batch, which is in the history."""
-        self._remove(f"reports/{batch:012d}", folder=True)
+        self.remove(f"reports/{batch:012d}", folder=True)
 
     def forget_history(self, upto: int) -> None:
         """Remove what the stretches up to batch ``upto`` have taken the place of."""
         for first, last in self._history():
             if last <= upto:
-                self._remove(_history_name(first, last))
+                self.remove(_history_name(first, last))
         for number in self._rolled():
             if number < upto:
-                self._remove(_rolled_name(number))
-
-    def _remove(self, name: str, *, folder: bool = False) -> None:
-        system, root = self.place
-        # It may be gone already, if a listing was old.
-        with suppress(FileNotFoundError), self.named(name, "removed"):
-            (system.delete_dir if folder else system.delete_file)(f"{root}/{name}")
+                self.remove(_rolled_name(number))
 
     def write_moves(self, since: int, cell: int, content: bytes) -> None:
         """Leave tuples for other cells, which take them over in batch ``since``."""
@@ -219,7 +211,7 @@ class ControlLog(LogFolder):
         """Remove the tuples that were handed over for batches before ``before``."""
         for name in self.names("moves"):
             if name.isdecimal() and int(name) < before:
-                self._remove(f"moves/{name}", folder=True)
+                self.remove(f"moves/{name}", folder=True)
 
     def _history(self) -> list[tuple[int, int]]:
         names = (name.removesuffix(".jsonl").split("-") for name in self.names("history")
@@ -262,17 +254,12 @@ class ControlLog(LogFolder):
         """Leave late or refused rows of a stream as Parquet."""
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        name = f"{kind}/{_as_folder(stream)}/{batch:012d}-{cell:05d}.parquet"
-        self.write(name, sink.getvalue().to_pybytes())
+        self.write(rows_name(kind, stream, batch, cell), sink.getvalue().to_pybytes())
 
-    def rows_folder(self, kind: str, stream: str) -> str | None:
-        """Where late or refused rows of a stream are; None when no row was written."""
-        system, root = self.place
-        folder = f"{kind}/{_as_folder(stream)}"
-        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
-        if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
-            return f"{self.folder}/{folder}"
-        return None
+    def row_paths(self, kind: str, stream: str) -> list[str]:
+        """The files that have late or refused rows of a stream, each row once."""
+        folder = folder_of(kind, stream)
+        return [f"{self.folder}/{folder}/{each.name}" for each in row_files(self, folder)[0]]
 
     def exists(self) -> bool:
         """Whether any batch has been reported."""
@@ -295,11 +282,6 @@ class ControlLog(LogFolder):
                 if found is not None:
                     return found
         return None
-
-
-def _as_folder(stream: str) -> str:
-    """A stream's name as the name of a folder, whatever characters it has."""
-    return quote(stream, safe=" ").replace(".", "%2E")
 
 
 def _rolled_name(until: int) -> str:

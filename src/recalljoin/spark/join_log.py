@@ -111,7 +111,7 @@ class JoinLog:
         InvalidSetting
             When the join has no such stream, or no late tuple of the stream is kept.
         """
-        rows = self._spark.read.parquet(self._rows_folder("late", stream))
+        rows = self._spark.read.parquet(*self._row_paths("late", stream))
         names = [name for name in _own(rows.columns) if not name.startswith("__")]
         copies = Window.partitionBy("__batch", PLACE)
         # A tuple with copies has lost results in several cells; one of these cells owns it.
@@ -146,7 +146,7 @@ class JoinLog:
         InvalidSetting
             When the join has no such stream, or no such tuple is kept.
         """
-        rows = self._spark.read.parquet(self._rows_folder("false_nulls", stream))
+        rows = self._spark.read.parquet(*self._row_paths("false_nulls", stream))
         names = [name for name in _own(rows.columns) if not name.startswith("__")]
         return rows.select(
             sf.struct(*map(quoted, names)).alias(stream), sf.col("__batch").alias("batch")
@@ -160,7 +160,7 @@ class JoinLog:
         InvalidSetting
             When the join has no such stream, or no row of the stream was refused.
         """
-        rows = self._spark.read.parquet(self._rows_folder("refused", stream))
+        rows = self._spark.read.parquet(*self._row_paths("refused", stream))
         names = [name for name in _own(rows.columns) if name != "__reason"]
         return rows.select(
             sf.struct(*map(quoted, names)).alias(stream),
@@ -185,10 +185,10 @@ class JoinLog:
             message = "there is no Spark session; give one, as in rj.open(control_log, spark=spark)"
             raise InvalidSetting(message) from error
 
-    def _rows_folder(self, kind: str, stream: str) -> str:
-        folder = self._log.rows_folder(kind, stream)
-        if folder is not None:
-            return folder
+    def _row_paths(self, kind: str, stream: str) -> list[str]:
+        paths = self._log.row_paths(kind, stream)
+        if paths:
+            return paths
         named = kind.replace("_", " ")
         message = f"`control_log` {self._log.shown!r} holds no {named} rows of stream {stream!r}"
         last = self._log.last_report()

@@ -127,6 +127,12 @@ class LogFolder:
             finally:
                 draft.unlink(missing_ok=True)
 
+    def remove(self, name: str, *, folder: bool = False) -> None:
+        """Remove an object, or a folder; it may be gone already, if a listing was old."""
+        system, root = self.place
+        with suppress(FileNotFoundError), self.named(name, "removed"):
+            (system.delete_dir if folder else system.delete_file)(f"{root}/{name}")
+
     @contextmanager
     def named(self, name: str, done: str) -> Iterator[None]:
         """Say which object of which folder could not be read or written, and what to do."""

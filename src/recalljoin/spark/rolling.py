@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.spark.figures import settled_figures
+from recalljoin.spark.row_files import put_rows_together
 from recalljoin.spark.stretch import NOTHING_ROLLED, Level, Rolled, Stretch, put_together
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Rolling:
         filed = [replace(report, figures=figures) for report, figures in reversed(loose[NEWEST:])]
         self._files.append((filed[-1].batch, self._log.put_together(filed)))
         self._done = [batch for batch in self._log.reported() if batch <= self._filed_until]
+        # Rows of batches that were put together in the round before: they are surely listed by now.
+        put_rows_together(self._log, self._filed_until)
         self._filed_until = filed[-1].batch
         n_kept = LEAST_FILES
         if sum(size for _, size in self._files) > HISTORY_BYTES:
