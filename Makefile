@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soak bench lock audit clean venv java kernels
+.PHONY: help setup demo test check format fuzz soak bench endurance lock audit clean venv java kernels
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -16,7 +16,7 @@ CODE := $(wildcard src tests benchmarks scripts/*.py)
 help: ## print this help
 	@awk -F ':.*## ' ' \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
 
 ##@ Use
@@ -47,6 +47,8 @@ fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
 soak: venv java ## kill a streaming query at random points, 20 times (KILLS=20), and compare
 	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
+endurance: venv java ## two hours of event time, as a plot (ARGS="--minutes 5" for less)
+	$(BIN)/python -m benchmarks.endurance $(ARGS)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
 
