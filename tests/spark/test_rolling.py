@@ -242,6 +242,25 @@ def test_killed_anywhere_nothing_is_counted_twice_or_lost(
         assert n_files < 40
 
 
+def test_a_reader_that_is_overtaken_by_a_round_still_finds_every_batch(tmp_path: Path) -> None:
+    run = with_clocks([30_000] * N)
+    log = ControlLog(str(tmp_path))
+    driver = Driver(log, run)
+    rounds = [log.rolled(), log.rolled()]
+    with small():
+        for n in range(N):
+            driver.batches(n, n + 1)
+            if log.rolled().until > rounds[-1].until:
+                rounds.append(log.rolled())
+            # A reader has seen the stretches of the round before, and reads reports only now.
+            seen = rounds[-2]
+            numbers = [report.batch for report in log.reports_after(seen.until)]
+            assert numbers == list(range(seen.until + 1, n + 1))
+            # Another has only listed them, and reads them now.
+            assert seen.until < 0 or log.read(f"rolled/{seen.until:012d}.jsonl.gz")
+    assert len(rounds) > 5
+
+
 def test_a_damaged_file_of_stretches_is_named_and_the_one_before_is_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
