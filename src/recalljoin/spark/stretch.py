@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from recalljoin.spark.figures import Figures
 
+LAYOUT = 1
+"""Layout of the stretches that are written, and the only layout that can be read."""
 Level = Literal["minute", "hour", "day", "older"]
 WIDTHS: dict[Level, int] = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds of the driver's clock that a stretch covers at most."""
@@ -229,7 +231,5 @@ class Rolled:
             raise ValueError(message) from error
 
 
-LAYOUT = 1
-"""Layout of rolled-up stretches."""
 NOTHING_ROLLED = Rolled(until=-1, stretches=())
 """Of a log in which every batch still has its own report."""
