@@ -99,3 +99,23 @@ def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path
     assert (found["tuples"], found["largest_delay_ms"]) == (9, 0)
     kept = call(*files, "--json", "-", "--max-ahead", "100000 days")
     assert json.loads(kept.output)["tuples"] == 10
+
+
+def test_with_sources_it_says_what_waiting_for_them_gives(tmp_path: Path) -> None:
+    # Device 1 of b is silent from 2 s on and comes back at 4 s, with what it had kept.
+    for name in "ab":
+        ts = [100 * n for n in range(60) for _ in range(2)]
+        device = [0, 1] * 60
+        is_held = [name == "b" and n % 2 == 1 and 2000 <= t < 4000 for n, t in enumerate(ts)]
+        arrival = [4000 if is_held[n] else t for n, t in enumerate(ts)]
+        table = pa.table({"ts": ts, "arrival": arrival, "device": device, "x": [1] * len(ts)})
+        pq.write_table(table.sort_by("arrival"), tmp_path / f"{name}.parquet")
+    inputs = [f"--input={name}={tmp_path / name}.parquet" for name in "ab"]
+    plain = json.loads(call(*inputs, "--recall", "0.99", "--json", "-").output)
+    assert "sources" not in plain
+    told = json.loads(call(*inputs, "--recall", "0.99", "--source=device", "--json", "-").output)
+    assert {name: told[name] for name in plain} == plain
+    # The join stands still for the two seconds of six.
+    assert told["sources"]["k_ms"] <= 100
+    assert told["sources"]["wait_ms"] < 800 < plain["k_ms"]
+    assert "With sources, recalljoin stops for a source" in call(*inputs, "--source=device").output

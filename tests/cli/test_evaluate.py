@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = {
-    "k_ms", "avg_k_ms", "recall", "avg_recall", "phi", "phi99", "produced", "true", "lost", "late",
-    "refused", "estimated_recall", "latency_ms", "adaptation_ms", "seconds", "tuples",
+    "k_ms", "avg_k_ms", "wait_ms", "avg_wait_ms", "lead_ms", "recall", "avg_recall", "phi", "phi99",
+    "produced", "true", "lost", "late", "refused", "estimated_recall", "latency_ms",
+    "adaptation_ms", "seconds", "tuples",
 }  # fmt: skip
 """What the numbers hold at least."""
 
@@ -41,6 +42,7 @@ def call(*arguments: str) -> Result:
     [
         (["--policy", "fixed"], "--policy fixed needs --k, the slack to use; for example --k 300"),
         (["--cells", "2"], "--cells needs --arrival-mode tick"),
+        (["--source", "device"], "--source needs --arrival-mode tick"),
         (["--output", "out"], "--output takes the rows of the results, so it needs --mode rows"),
         (["--k", "soon"], "Invalid value for '--k': `k` must be a duration, got 'soon'"),
         (["--period", "5m"], "`m` may be read in several ways; write `min` or `ms`"),

@@ -13,6 +13,7 @@ from recalljoin.cli.inputs import (
     named_files,
     read_query,
     read_tables,
+    source_option,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 )
 @input_option("Parquet or CSV file with a sample of a stream; one for each stream of the query.")
 @column_options
+@source_option
 @click.option("--recall", type=float, help="Share of the true results wanted. [0.95]")
 @json_option()
 def advise(
@@ -35,6 +37,7 @@ def advise(
     inputs: tuple[str, ...],
     time: str | None,
     arrival: str | None,
+    source: str | None,
     time_unit: TimeUnit,
     max_ahead: DurationLike | None,
     recall: float | None,
@@ -52,6 +55,7 @@ def advise(
         recall=recall,
         time=time,
         arrival=arrival,
+        source=source,
         max_ahead=max_ahead,
         time_unit=time_unit,
     )
@@ -81,6 +85,14 @@ def _print(advice: Advice) -> None:
         console.print(
             f"\nOf the rows without a partner, {percent(advice.null_precision)} are right if "
             f"recalljoin waits {duration(advice.k_ms)}.",
+            highlight=False,
+        )
+    if advice.sources is not None:
+        lead = advice.sources.lead_ms
+        stops = "for no source" if lead is None else f"for a source {duration(lead)} behind"
+        console.print(
+            f"\nWith sources, recalljoin stops {stops} and waits {duration(advice.sources.k_ms)} "
+            f"besides: {duration(advice.sources.wait_ms)} on average.",
             highlight=False,
         )
     console.print(

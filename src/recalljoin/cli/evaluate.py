@@ -13,6 +13,7 @@ from recalljoin.cli.inputs import (
     input_option,
     named_files,
     read_query,
+    source_option,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
 
@@ -33,6 +34,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 )
 @input_option("Parquet or CSV file (or folder) of a stream; one for each stream of the query.")
 @column_options
+@source_option
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
 @click.option(
     "--null-precision", type=float,
@@ -51,7 +53,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 @duration_option("--k", "K of the policy fixed, such as 300ms.")
 @duration_option("--initial-wait", "K until enough is known, as advise says. [period / 6]")
 @duration_option("--min-wait", "Smallest K, whatever the recall. [0]")
-@duration_option("--max-wait", "Largest K, whatever the recall. [no limit]")
+@duration_option("--max-wait", "Longest wait, whatever the recall. [no limit]")
 @click.option(
     "--mode", type=click.Choice(("count", "rows")), default="count", show_default=True,
     help="Count results, or make them as well.",
@@ -94,6 +96,7 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
                 spark=spark,
                 time=given["time"],
                 arrival=given["arrival"],
+                source=given["source"],
                 truth=given["truth"] == "exact",
                 output=given["output"],
                 max_ahead=given["max_ahead"],
@@ -123,6 +126,9 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError(message)
     if given["arrival_mode"] == "tuple" and given["cells"] > 1:
         message = "--cells needs --arrival-mode tick: several cells agree on ticks only"
+        raise click.UsageError(message)
+    if given["arrival_mode"] == "tuple" and given["source"] is not None:
+        message = "--source needs --arrival-mode tick: sources are followed from tick to tick"
         raise click.UsageError(message)
     if output is not None and given["mode"] != "rows":
         message = "--output takes the rows of the results, so it needs --mode rows"

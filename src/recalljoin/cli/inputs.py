@@ -51,6 +51,15 @@ def column_options(command: _F) -> _F:
     return time(arrival(unit(ahead(command))))
 
 
+def source_option(command: _F) -> _F:
+    """The option that says which column tells the sources of a stream apart, for all streams."""
+    return click.option(
+        "--source", metavar="COLUMN",
+        help="Source of a tuple (device, sensor, partition): the join waits for the source that "
+        "is behind. [none]",
+    )(command)  # fmt: skip
+
+
 def duration_option(name: str, what: str) -> Callable[[_F], _F]:
     """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds."""
     return click.option(name, metavar="DURATION", callback=_as_duration, help=what)

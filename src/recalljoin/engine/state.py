@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.settings import EngineSettings
     from recalljoin.query.bound_query import BoundQuery
 
-VERSION = 2
+VERSION = 3
 """Layout of the snapshots that are written; snapshots of another layout are refused."""
 _VERSION_KEY = b"recalljoin.state.version"
 
@@ -153,6 +153,7 @@ def _clocks(pipeline: Pipeline) -> pa.Table:
             "sync_time": np.full(pipeline.m, pipeline.tuples.clocks[0]),
             "join_time": np.full(pipeline.m, pipeline.tuples.clocks[1]),
             "base_time": np.full(pipeline.m, pipeline.progress.base_time),
+            "front": np.full(pipeline.m, pipeline.progress.front),
             "watermark": np.full(pipeline.m, pipeline.progress.watermark),
             "n_received": np.full(pipeline.m, pipeline.operator.n_received),
             "exact": np.full(pipeline.m, pipeline.operator.exact),
@@ -168,6 +169,7 @@ def _restore_clocks(pipeline: Pipeline, table: pa.Table) -> None:
     pipeline.tuples.clocks[:] = columns["sync_time"][0], columns["join_time"][0]
     pipeline.progress.local_times = columns["local_tick"]
     pipeline.progress.base_time = int(columns["base_time"][0])
+    pipeline.progress.front = int(columns["front"][0])
     pipeline.progress.watermark = int(columns["watermark"][0])
     pipeline.n_arrived = columns["n_arrived"]
     pipeline.operator.n_received = int(columns["n_received"][0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.recall import fulfilment, recall_against
 from recalljoin.query.durations import NANOSECONDS_PER
 
@@ -87,6 +88,11 @@ class RunRecord:
     """Recall over the last period."""
     reported: Reported
     """Recall over the last period as reported at that point, without knowing what was to come."""
+    waits: Float64s
+    """How far the join was behind the slowest stream since the adaptation point before: the sum
+    over steps, and the number of steps; the last row is about the steps after the last point."""
+    lead: Int64s
+    """How far the base time might be ahead of the slowest source; FOREVER without sources."""
     horizon: Int64s
     """How long tuples were remembered behind their windows, to count what is lost."""
     estimated_recall: tuple[float | None, ...]
@@ -149,6 +155,18 @@ class RunRecord:
         return float(self.k.mean()) if len(self.k) else 0.0
 
     @property
+    def wait(self) -> Float64s:
+        """Mean wait since the adaptation point before; not a number where nothing was known."""
+        sums, numbers = self.waits[: len(self.k)].T
+        return np.where(numbers > 0, sums / np.maximum(numbers, 1), np.nan)
+
+    @property
+    def mean_wait(self) -> float:
+        """How far the join was behind the slowest stream, the mean over all steps; 0 of none."""
+        total, n = self.waits.sum(axis=0)
+        return float(total / n) if n else 0.0
+
+    @property
     def measurements(self) -> Float64s:
         """Recall measurements that count."""
         return self.recall[self.counts]
@@ -180,6 +198,9 @@ class RunRecord:
             "target": self.target,
             "k_ms": ms(self.k).tolist(),
             "avg_k_ms": ms(self.mean_k),
+            "wait_ms": _or_none(ms(self.wait)),
+            "avg_wait_ms": ms(self.mean_wait),
+            "lead_ms": [None if lead == FOREVER else ms(lead) for lead in self.lead.tolist()],
             "recall": self.measurements.tolist(),
             "avg_recall": self.mean_recall,
             "measurements": int(self.counts.sum()),

@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.quality.source_lags import say_of_sources
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.options import METRICS
@@ -22,6 +23,7 @@ from recalljoin.spark.waiting import GENEROUS, Waiting, WaitLimits
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
+    from recalljoin.quality.source_lags import SourcePlan
     from recalljoin.spark.cells import Grid
     from recalljoin.spark.chained import Upstream
     from recalljoin.spark.control_log import ControlLog
@@ -31,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 CONTROL_LOG = "control_log"
 """Entry of an offset with the place of the control log, so that a query's progress tells it."""
-LAYOUT = 5
+LAYOUT = 6
 """How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
 name would look like an empty state."""
 COMPACT_AFTER = 256
@@ -62,6 +64,8 @@ class ControlPlan:
     """The cells, if keys found to be hot are to be spread over them."""
     limits: WaitLimits = GENEROUS
     """How much may wait for a stream that is behind."""
+    sources: SourcePlan | None = None
+    """How sources are followed; None where streams have none."""
     upstream: tuple[Upstream, ...] = ()
     """Joins whose results are streams of this join."""
     name: str = METRICS
@@ -105,6 +109,7 @@ class BatchPlanner:
             "retention": None,
             "limited": False,
             "release": None,
+            "sources": None,
             "hot": [],
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -162,6 +167,7 @@ class BatchPlanner:
             "retention": self._adaptation.retention,
             "limited": self._adaptation.is_limited,
             "release": release,
+            "sources": self._sources(),
             "hot": hot,
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -180,6 +186,10 @@ class BatchPlanner:
             # The query is new, or its control log was lost.
             return max(int(start["k"]), self._adaptation.k)
         return self._adaptation.k
+
+    def _sources(self) -> dict[str, Any] | None:
+        plan = self._plan.sources
+        return None if plan is None else say_of_sources(plan, self._adaptation.lead)
 
     def _say_if_limited(self, before: bool) -> None:
         is_limited = self._adaptation.is_limited
@@ -260,6 +270,7 @@ class BatchPlanner:
             limited=end.get("limited", False),
             phase=end.get("phase"),
             release=end.get("release"),
+            sources=end["sources"],
         )
         head = control.to_json()
         return [(key, cell, head, None) for cell, key in enumerate(self._plan.keys)]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.delivery import Delivery
 
-LAYOUT = 4
+LAYOUT = 5
 """Layout of the state that is written, and the only layout that can be read."""
 LARGEST_CHUNK = 1 << 26
 """Most bytes of tuples in one state value, unless a single body is larger."""
@@ -67,6 +67,12 @@ class Meta:
     local_times: list[int]
     base_time: int = NEVER
     watermark: int = NEVER
+    front: int = NEVER
+    """Clock of the slowest stream."""
+    sources: str | None = None
+    """Clocks of the sources, where they are followed."""
+    follows: dict[str, Any] | None = None
+    """How sources are followed, as the control source said last."""
     token: str = ""
     """Random name of this very state; empty before the first batch."""
     next_chunk: int = 0
@@ -89,7 +95,7 @@ class Meta:
     @property
     def clocks(self) -> Clocks:
         """How far the streams have come."""
-        return Clocks(tuple(self.local_times), self.base_time, self.watermark)
+        return Clocks(tuple(self.local_times), self.base_time, self.watermark, self.front)
 
 
 def read_meta(store: CellStore, identity: str, m: int) -> Meta:
@@ -174,7 +180,7 @@ def append(
         add_chunk(store, meta, content, last)
     meta.remembered = remembered
     meta.local_times = list(now.local_times)
-    meta.base_time, meta.watermark = now.base_time, now.watermark
+    meta.base_time, meta.watermark, meta.front = now.base_time, now.watermark, now.front
     meta.token = uuid.uuid4().hex
     store.write_meta(json.dumps(asdict(meta)))
 
@@ -218,7 +224,9 @@ def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
         for stream, table in zip(query.streams, tables, strict=True)
     ]
     before = head["before"]
-    clocks = Clocks(tuple(before["local_times"]), before["base_time"], before["watermark"])
+    clocks = Clocks(
+        tuple(before["local_times"]), before["base_time"], before["watermark"], before["front"]
+    )
     kept = head.get("remembered")
     remembered = None if kept is None else Remembered(*kept)
     return _stored(query, tables, times, before=clocks, batch=head["batch"], remembered=remembered)

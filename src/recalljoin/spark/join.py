@@ -28,7 +28,7 @@ from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
-from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.packing import needed_schema, routed_schema
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
@@ -71,7 +71,7 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     query
         What to join.
     frames
-        The DataFrame of each stream, by the name of the stream or of its source.
+        The DataFrame of each stream, by the name of the stream or of its table.
     settings
         How the join is run.
 
@@ -82,7 +82,7 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     InvalidSetting
         When settings contradict each other, the DataFrames or the session's settings.
     """
-    by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
+    by_stream = {each.name: _frame_of(each.name, each.table, frames) for each in query.streams}
     spark = same_session(list(by_stream.values()))
     streaming = {name: frame.isStreaming for name, frame in by_stream.items()}
     if len(set(streaming.values())) > 1:
@@ -104,6 +104,12 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
             "in `arrival`, to replay it"
         )
         raise InvalidSetting(message)
+    if any(each.source is not None for each in query.streams):
+        message = (
+            "the sources of a stream are followed in streaming queries; for recorded data use "
+            "`recalljoin evaluate --source`, or recalljoin.replay with a `tick`"
+        )
+        raise InvalidSetting(message)
     return _replayed(query, by_stream, settings, spark)
 
 
@@ -118,7 +124,7 @@ def _streaming(
         n_groups=default_groups(spark),
         control_log=_control_log(spark, settings),
     )
-    needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
+    needed = [routed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
     spark.dataSource.register(PlainSource)
     before = [upstream_of(plan.frames[stream.name]) for stream in plan.query.streams]

@@ -67,8 +67,12 @@ class JoinLog:
             ``horizon_memory`` makes it shorter (``horizon_limited``); ``replication``, copies made
             of a tuple; ``busiest``, the work of the busiest cell, in tuples and results, as a
             multiple of the mean cell's; cells ``restored`` from state; time by stage in seconds,
-            over all cells. A watermark that has not begun or has ended is
-            null. There are no rows before the first batch has ended.
+            over all cells. ``wait``, how far the watermark is behind the slowest stream. Where
+            streams have sources: how many ``sources`` have a clock, the ``lead`` that the join may
+            have over the slowest one before it stops (null: it stops for none), and while it
+            stops, which source it is ``held_by``, and how far that source is behind the slowest
+            stream (``held_for``). A watermark that has not begun or has ended is null. There are no
+            rows before the first batch has ended.
         """
         return self._spark.createDataFrame(progress_table(self._log))
 

@@ -27,6 +27,7 @@ from recalljoin.query.kinds import shown
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot_keys import Heavy, heavy_keys
+from recalljoin.spark.source_parcels import follows_sources, source_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,7 @@ OWNED = "__owned"
 REASON = "__reason"
 """Column that says why a row was refused."""
 
-TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
+TUPLES, REFUSED, CONTROL, SOURCES = "tuples", "refused", "control", "sources"
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,11 @@ class Router:
         """Schema of the packed tuples."""
         return needed_schema(self.query, self.stream)
 
+    @cached_property
+    def routed(self) -> pa.Schema:
+        """Schema of the tuples that come in."""
+        return routed_schema(self.query, self.stream)
+
     def route(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """Parcels for all cells, from the rows of one task."""
         part = 0
@@ -160,7 +166,7 @@ class Router:
         begin = time.perf_counter()
         bound = self.query.streams[self.stream]
         # Rows are picked faster from one piece; and the types become those of the bound query.
-        table = table.cast(self.schema).combine_chunks()
+        table = table.select(self.routed.names).cast(self.routed).combine_chunks()
         ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
         in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
         usable = in_range
@@ -172,10 +178,17 @@ class Router:
             reasons = np.where(known, known_but, NULL_TIME)[~usable]
             names, counts = np.unique(reasons, return_counts=True)
             refused = dict(zip(names.tolist(), counts.tolist(), strict=True))
-            rows = table.filter(pa.array(~usable)).append_column(REASON, pa.array(reasons))
+            rows = table.select(self.schema.names).filter(pa.array(~usable))
+            rows = rows.append_column(REASON, pa.array(reasons))
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
             table, ts = table.filter(pa.array(usable)), ts[usable]
+        if len(ts) and follows_sources(self.query):
+            sources = source_table(self.query, self.stream, table, ts)
+            named, plain = to_bytes(sources), to_bytes(sources.drop_columns(["name"]))
+            told = [(cell, plain if cell else named) for cell in range(self.grid.n_cells)]
+            yield self._parcels(Head(SOURCES, self.stream, task, part), told)
+        table = table.select(self.schema.names)
         heavy = []
         if self.watches:
             heavy = heavy_keys(self.query, self.grid, self.stream, table, ts)
@@ -284,6 +297,8 @@ class Control:
     """The phase of the policy that chose K, if the policy has phases."""
     release: int | None = None
     """Time up to which all tuples are released, whichever stream is behind; None: as usual."""
+    sources: dict[str, Any] | None = None
+    """How sources are followed, if they are (:mod:`recalljoin.quality.source_lags`)."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""
@@ -311,6 +326,12 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     if stream.arrival is not None:
         names.add(stream.arrival)
     return pa.schema([f for f in stream.columns if f.name in names])
+
+
+def routed_schema(query: BoundQuery, s: int) -> pa.Schema:
+    """The columns of a stream that routing tasks read: those of the query, and the source."""
+    needed, stream = needed_schema(query, s).names, query.streams[s]
+    return pa.schema([f for f in stream.columns if f.name in needed or f.name == stream.source])
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:

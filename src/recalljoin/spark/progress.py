@@ -65,6 +65,11 @@ SCHEMA = pa.schema(
         ("buffered_bytes", pa.int64()),
         ("null_precision", pa.float64()),
         ("null_precision_settled", pa.float64()),
+        ("wait", pa.int64()),
+        ("lead", pa.int64()),
+        ("held_by", pa.string()),
+        ("held_for", pa.int64()),
+        ("sources", pa.int64()),
     ]
 )
 """Columns of :func:`progress_table`."""
@@ -125,7 +130,23 @@ def _rows(reports: Iterable[Report]) -> Iterator[dict[str, Any]]:
             "restored": report.n_restored,
             "refused_by": list(_refused_by(report)),
             "seconds": list(report.seconds.items()),
+            "wait": _between(report.watermark, report.front),
+            "lead": report.lead,
+            "sources": report.n_sources,
+            **_holding(report),
         }
+
+
+def _holding(report: Report) -> dict[str, Any]:
+    """Which source holds the join up, and how far it is behind; nothing if none does."""
+    behind = _between(report.slowest, report.front)
+    if behind is None or report.lead is None or behind <= report.lead:
+        return {}
+    return {"held_by": report.held_by, "held_for": behind}
+
+
+def _between(begin: int, end: int) -> int | None:
+    return None if {begin, end} & {NEVER, FOREVER} else end - begin
 
 
 def forecast_table(log: ControlLog) -> pa.Table:

@@ -81,6 +81,16 @@ class Report:
     """What the policy learns from."""
     buffered_bytes: int = 0
     """Approximate size of the tuples that wait, copies included."""
+    front: int = NEVER
+    """Clock of the slowest stream."""
+    lead: int | None = None
+    """How far the base time may be ahead of the slowest source; None: no source holds it back."""
+    slowest: int = NEVER
+    """Clock of the slowest source that matters; NEVER where there is none."""
+    held_by: str | None = None
+    """Name of that source."""
+    n_sources: int | None = None
+    """Sources that have a clock; None where streams have no sources."""
     n_early: int = 0
     """Tuples released although a stream was still behind them, as too much was waiting."""
     phase: str | None = None
@@ -178,6 +188,7 @@ def report_of(
         retention=pipeline.retention,
         watermark=pipeline.join_time,
         base_time=pipeline.base_time,
+        front=pipeline.front,
         local_times=tuple(pipeline.local_times.tolist()),
         n_buffered=cell.n_buffered,
         buffered_bytes=pipeline.buffered_bytes,
