@@ -8,7 +8,8 @@ needs besides is modelled from tuples: a late tuple loses the results that it wo
 From a high recall on, single silences decide, and to stand still is an insurance against the next
 one. Then the slack is that of the worst period remembered, and of the leads with nearly the
 shortest wait the smallest is taken. Below a high recall a silent source is seldom worth waiting
-for, and sources are waited for only where that makes the wait much shorter.
+for, and sources are waited for only where that makes the wait much shorter. An insurance must be
+cheap or pay off: where sources are irregular, a silence says little.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ HIGH = 0.99
 NEARLY, OF_PERIOD = 1.1, 1 / 3000
 """At a high recall a wait is nearly the shortest if it is at most so many times as long, or longer
 by this part of a period: 20 ms of a minute."""
+FAIR = 0.5
+"""To stand still for longer is worth it only if the wait becomes this part of what it would be
+without sources. In any case so many periods must need this part of their slack at most."""
 USUAL, MUCH = 0.9, 0.25
 """Below a high recall the slack is what was enough for this share of the periods, and sources are
 waited for if the wait becomes this part of what it is."""
@@ -91,11 +95,19 @@ class Leads:
         if not self._is_due:
             return self.lead
         self._is_due = False
-        leads, slacks, standing = self.modelled()
-        waits = slacks + standing
+        leads, needed, standing = self.modelled()
+        share = 1.0 if self.is_high else USUAL
+        waits = standing + np.array([enough_for(each, share) for each in needed])
         if self.is_high:
-            nearly = max(NEARLY * waits.min(), waits.min() + self.little)
-            self._take(float(leads[np.argmax(waits <= nearly)]))
+            # Where sources are irregular, their silence means nothing: to stand still costs much,
+            # and a lead for which it costs little is of no use.
+            fair = (standing <= self.little) | (waits <= FAIR * waits[-1])
+            helped = (needed <= FAIR * needed[-1]) | (needed[-1] <= self.little)
+            fair &= helped.mean(axis=1) >= FAIR
+            fair[-1] = True
+            shortest = waits[fair].min()
+            nearly = max(NEARLY * shortest, shortest + self.little)
+            self._take(float(leads[np.argmax(fair & (waits <= nearly))]))
         elif self.lead < FOREVER:
             if waits[-1] < waits[:-1].min(initial=np.inf):
                 self._take(np.inf)
@@ -107,8 +119,11 @@ class Leads:
         if not self.lead / CHANGE < lead < self.lead * CHANGE:
             self.lead = FOREVER if np.isinf(lead) else round(lead)
 
-    def modelled(self) -> tuple[Float64s, Float64s, Float64s]:
-        """Leads, the slack each needs, and how long the join stands still; the last is endless."""
+    def modelled(self) -> tuple[Float64s, Int64s, Float64s]:
+        """Leads, the slack that each period needs with each, and how long the join stands still.
+
+        The last lead is endless.
+        """
         gaps = Tally.sum_of([gaps for _, _, gaps in self._stretches])
         lags = Tally.sum_of([lags for _, lags, _ in self._stretches])
         lengths = lengths_of(gaps.keys)
@@ -116,14 +131,12 @@ class Leads:
         source, own = lengths_of(lags.keys // ROW), lengths_of(lags.keys % ROW)
         periods, n_tuples = self._periods(lags.keys)
         slacks = np.append(0.0, lengths_of(np.arange((lags.keys % ROW).max(initial=0) + 1)) + 1)
-        share = 1.0 if self.is_high else USUAL
-        needed = np.zeros(len(leads))
+        needed = np.zeros((len(leads), len(periods)), dtype=np.int64)
         for at, lead in enumerate(leads):
             late = own - np.maximum(source - lead, 0)
             lost = periods @ self._lost(late[:, np.newaxis] - slacks) / n_tuples[:, np.newaxis]
             # With the largest slack nothing is lost.
-            enough = slacks[np.argmax(lost <= 1 - self.recall, axis=1)]
-            needed[at] = enough_for(enough.astype(np.int64), share)
+            needed[at] = slacks[np.argmax(lost <= 1 - self.recall, axis=1)]
         standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
         return leads, needed, standing
 
