@@ -83,6 +83,8 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
         ("recall", recall),
         ("slack (K)", slack),
     ]
+    if any(lead is not None for lead in numbers["lead_ms"]):
+        lines.append(("wait", f"mean {duration(numbers['avg_wait_ms'])}, for sources as well"))
     if numbers["latency_ms"] is not None:
         of = {name: duration(value) for name, value in numbers["latency_ms"].items()}
         lines.append(

@@ -41,7 +41,7 @@ NEARLY, OF_PERIOD = 1.1, 1 / 3000
 by this part of a period: 20 ms of a minute."""
 FAIR = 0.5
 """To stand still for longer is worth it only if the wait becomes this part of what it would be
-without sources. In any case so many periods must need this part of their slack at most."""
+without sources. If it costs little, so many periods must need this part of their slack at most."""
 USUAL, MUCH = 0.9, 0.25
 """Below a high recall the slack is what was enough for this share of the periods, and sources are
 waited for if the wait becomes this part of what it is."""
@@ -101,9 +101,9 @@ class Leads:
         if self.is_high:
             # Where sources are irregular, their silence means nothing: to stand still costs much,
             # and a lead for which it costs little is of no use.
-            fair = (standing <= self.little) | (waits <= FAIR * waits[-1])
             helped = (needed <= FAIR * needed[-1]) | (needed[-1] <= self.little)
-            fair &= helped.mean(axis=1) >= FAIR
+            fair = (standing <= self.little) & (helped.mean(axis=1) >= FAIR)
+            fair |= waits <= FAIR * waits[-1]
             fair[-1] = True
             shortest = waits[fair].min()
             nearly = max(NEARLY * shortest, shortest + self.little)
