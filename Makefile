@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test check format fuzz soak bench lock audit clean venv java kernels
+.PHONY: help setup demo docs test check format fuzz soak bench endurance lock audit clean venv java browser kernels jars kafka
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -16,7 +16,7 @@ CODE := $(wildcard src tests benchmarks examples scripts/*.py)
 help: ## print this help
 	@awk -F ':.*## ' ' \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
 
 ##@ Use
@@ -26,9 +26,11 @@ demo: setup ## watch a streaming join of disordered streams find its wait, then 
 docs: venv ## the documentation as a site in build/docs
 	$(BIN)/python -m sphinx --fail-on-warning --quiet -b html docs build/docs
 	@echo 'open build/docs/index.html'
+kafka: venv java ## start a Kafka broker on this machine (scripts/kafka stop ends it)
+	scripts/kafka start
 
 ##@ Develop
-test: venv java ## all tests: those that start Spark beside all others
+test: venv java browser jars ## all tests: those that start Spark beside all others
 	@mkdir -p .cache
 	@{ $(BIN)/pytest -m "not spark" $(ARGS) $(OR_NONE); } > .cache/other-tests.txt 2>&1 & other=$$!; \
 	  { $(BIN)/pytest -m spark $(ARGS) $(OR_NONE); }; spark=$$?; \
@@ -46,10 +48,14 @@ format: venv ## write the code as the formatter has it
 	$(BIN)/ruff format
 
 ##@ Measure
-fuzz: venv ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
+fuzz: venv java ## property tests with many random examples (FUZZ_EXAMPLES=5000 each)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not spark" --timeout=0 $(ARGS)
-soak: venv java ## kill a streaming query at random points, 20 times (KILLS=20), and compare
-	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20)
+	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),5000) $(BIN)/pytest -m spark tests/spark/test_decoding.py
+soak: venv java jars ## kill joins at random points, 20 times each (KILLS=20), and compare; hours
+	$(BIN)/python -m tests.spark.soak_crash $(or $(KILLS),20) $(ARGS)
+	$(BIN)/python -m tests.spark.soak_kafka
+endurance: venv java ## two hours of event time, as a plot (ARGS="--minutes 5" for less)
+	$(BIN)/python -m benchmarks.endurance $(ARGS)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -66,5 +72,10 @@ venv:
 	@scripts/setup venv
 java:
 	@scripts/setup java
+browser:
+	@scripts/setup browser
+# Tests with Kafka are skipped where it cannot be fetched, but not in continuous integration.
+jars:
+	@scripts/kafka jars || [ "$(CI)" != true ]
 kernels: venv
 	@scripts/setup kernels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.choosing_k_data import recording
 from benchmarks.engine import prepare
+from benchmarks.source_clocks_data import streams_of, with_sources
 from recalljoin.experiments.charts import COLOURS
 from recalljoin.quality.adaptive import run_adaptive
 from recalljoin.quality.policies import make_policy
@@ -21,6 +23,7 @@ from recalljoin.quality.slack import STRETCH, RequiredSlack
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from recalljoin.engine.arrays import Float64s, Int64s
     from recalljoin.engine.arrivals import Arrivals
     from recalljoin.query.bound_query import BoundQuery
 
@@ -87,6 +90,33 @@ def _jumping_streams() -> tuple[BoundQuery, Arrivals]:
     return prepare(QUERY, tables)
 
 
+def sources_figure() -> Figure:
+    """The wait and the recall on phones, with and without sources."""
+    query, arrivals = streams_of("umts-2", 0)
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    settings = replace(PolicySettings.of(query), recall=0.99)
+    for bound, colour, name in (
+        (query, ORANGE, "without sources"),
+        (with_sources(query, "device"), BLUE, "with sources"),
+    ):
+        policy = make_policy("slack", settings)
+        record = run_adaptive(bound, arrivals, policy, settings, arrival="tick", tick=100)
+        above.plot(_minutes(record.clock), record.wait / 1000, color=colour, lw=1.2, label=name)
+        below.plot(_minutes(record.clock), record.recall, color=colour, lw=1.2)
+    below.axhline(0.99, color=GREY, lw=0.8, ls="--")
+    above.legend(frameon=False)
+    for axis, name in ((above, "wait (s)"), (below, "recall over 1 min")):
+        _finish(axis, name)
+    below.set_xlabel("time (min)")
+    return figure
+
+
+def _minutes(clock: Int64s) -> Float64s:
+    minutes: Float64s = (clock - clock[0]) / MINUTE
+    return minutes
+
+
 def _finish(axis: Axes, name: str) -> None:
     axis.set_ylabel(name)
     axis.spines[["top", "right"]].set_visible(False)
@@ -95,10 +125,13 @@ def _finish(axis: Axes, name: str) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-def main(folder: Path) -> None:
+@click.option("--only", multiple=True, type=click.Choice(("needs", "jump", "sources")))
+def main(folder: Path, only: tuple[str, ...]) -> None:
     """Draw the figures into FOLDER."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in (("needs", needs_figure()), ("jump", jump_figure())):
+    figures = {"needs": needs_figure, "jump": jump_figure, "sources": sources_figure}
+    for name in only or figures:
+        figure = figures[name]()
         figure.savefig(folder / f"choosing-k-{name}.svg", metadata={"Date": None})
         print(folder / f"choosing-k-{name}.svg")
 

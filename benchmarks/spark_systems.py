@@ -314,7 +314,7 @@ def _stages(work: Path) -> dict[str, float]:
     return stages
 
 
-def _descendants(root: int) -> dict[int, list[str]]:
+def descendants(root: int) -> dict[int, list[str]]:
     """The fields of ``stat`` of a process and of all that descend from it."""
     found: dict[int, list[str]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -335,14 +335,14 @@ def _descendants(root: int) -> dict[int, list[str]]:
 def processor_seconds(root: int) -> float:
     """Processor time of a process and all that descend from it."""
     # Its own time, and that of children it has waited for.
-    ticks = sum(sum(map(int, fields[11:15])) for fields in _descendants(root).values())
+    ticks = sum(sum(map(int, fields[11:15])) for fields in descendants(root).values())
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def python_bytes(root: int) -> int:
     """Memory of the Python processes below a process; a page that several share counts in parts."""
     total = 0
-    for process in _descendants(root):
+    for process in descendants(root):
         try:
             is_python = "python" in Path(f"/proc/{process}/exe").resolve().name
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()

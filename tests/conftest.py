@@ -72,6 +72,8 @@ def spark() -> Iterator[SparkSession]:
     """One local session for all tests that need one, with as little around it as can be."""
     from pyspark.sql import SparkSession
 
+    from tests.spark.broker import connector_jars
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
@@ -85,6 +87,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.streaming.stateStore.providerClass",
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .config("spark.jars", connector_jars())
         .getOrCreate()
     )  # fmt: skip
     session.sparkContext.setLogLevel("ERROR")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import pydoc
+import re
 import subprocess
 import sys
 
@@ -77,3 +79,11 @@ def test_every_public_method_of_a_public_class_is_documented(name: str) -> None:
 
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert importlib.metadata.version("recalljoin") == recalljoin.__version__
+
+
+@pytest.mark.parametrize("name", ["advise", "explain", "join", "open", "plot", "replay", "watch"])
+def test_help_describes_every_option(name: str) -> None:
+    call = getattr(recalljoin, name)
+    told = re.findall(r"^ {4}([\w, ]+)$", pydoc.plain(pydoc.render_doc(call)), re.M)
+    described = {each.strip() for line in told for each in line.split(",")}
+    assert set(inspect.signature(call).parameters) <= described

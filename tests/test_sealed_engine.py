@@ -12,7 +12,7 @@ import recalljoin
 QUESTIONS = {
     "query", "settings", "m", "n_arrived", "n_buffered", "buffered_bytes", "n_kept", "kept_bytes",
     "retention", "remembered", "clocks", "waiting", "oldest_row", "remember_for", "push",
-    "push_ticks", "flush", "join_time", "base_time", "local_times",
+    "push_ticks", "flush", "join_time", "base_time", "front", "local_times",
 }  # fmt: skip
 """What a pipeline answers to whoever has one."""
 ROOMS = ("cli", "experiments", "quality", "spark")

@@ -8,6 +8,7 @@ from recalljoin.errors import (
     ControlLogError,
     DatasetError,
     FunctionError,
+    InvalidJob,
     InvalidQuery,
     InvalidSetting,
     InvalidTarget,
@@ -17,15 +18,17 @@ from recalljoin.errors import (
 )
 
 if typing.TYPE_CHECKING:
+    from recalljoin.dashboard.pictures import Picture, plot
+    from recalljoin.dashboard.watching import watch
     from recalljoin.quality.advice import Advice, advise
     from recalljoin.quality.local_replay import replay
     from recalljoin.quality.replayed import Replayed
-    from recalljoin.query.explain import explain
     from recalljoin.query.functions import Functions
     from recalljoin.query.model import Query, Stream
     from recalljoin.query.quality import Quality
     from recalljoin.query.text import parse_query
     from recalljoin.spark.api import join, sql
+    from recalljoin.spark.explaining import explain
     from recalljoin.spark.join_log import JoinLog, open
     from recalljoin.spark.sampling import sample
     from recalljoin.spark.session import prepare
@@ -39,10 +42,12 @@ __all__ = [
     "DatasetError",
     "FunctionError",
     "Functions",
+    "InvalidJob",
     "InvalidQuery",
     "InvalidSetting",
     "InvalidTarget",
     "JoinLog",
+    "Picture",
     "Quality",
     "Query",
     "RecallJoinError",
@@ -56,22 +61,26 @@ __all__ = [
     "join",
     "open",
     "parse_query",
+    "plot",
     "prepare",
     "replay",
     "sample",
     "sql",
+    "watch",
 ]
 
 _HOMES = {
+    "recalljoin.dashboard.pictures": ("Picture", "plot"),
+    "recalljoin.dashboard.watching": ("watch",),
     "recalljoin.quality.advice": ("Advice", "advise"),
     "recalljoin.quality.local_replay": ("replay",),
     "recalljoin.quality.replayed": ("Replayed",),
-    "recalljoin.query.explain": ("explain",),
     "recalljoin.query.functions": ("Functions",),
     "recalljoin.query.model": ("Query", "Stream"),
     "recalljoin.query.quality": ("Quality",),
     "recalljoin.query.text": ("parse_query",),
     "recalljoin.spark.api": ("join", "sql"),
+    "recalljoin.spark.explaining": ("explain",),
     "recalljoin.spark.join_log": ("JoinLog", "open"),
     "recalljoin.spark.sampling": ("sample",),
     "recalljoin.spark.session": ("prepare",),

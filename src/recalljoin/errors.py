@@ -6,10 +6,11 @@ the built-in a caller would expect.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class RecallJoinError(Exception):
@@ -50,12 +51,16 @@ class InvalidTarget(InvalidQuery):
     """A quality target that cannot be aimed at, such as a recall of 95."""
 
 
+class InvalidJob(InvalidQuery):
+    """A job file that cannot be run, with every fault found in it."""
+
+
 class InvalidSetting(RecallJoinError, ValueError):
     """A setting outside its range, or settings that contradict each other."""
 
 
 class StateVersionError(RecallJoinError, ValueError):
-    """A snapshot written in a layout that this version cannot read."""
+    """A state that is damaged, or was written in a layout that this version cannot read."""
 
 
 class ControlLogError(RecallJoinError, OSError):
@@ -76,6 +81,33 @@ class BufferFull(RecallJoinError, RuntimeError):
 
 class TooManyResults(RecallJoinError, OverflowError):
     """A tuple, or one call, with more results than can be counted."""
+
+
+@contextmanager
+def undamaged(what: str) -> Iterator[None]:
+    """Turn whatever damaged bytes lead to into one error.
+
+    Parameters
+    ----------
+    what
+        What is read, for the message.
+
+    Raises
+    ------
+    StateVersionError
+        When it cannot be read.
+    """
+    try:
+        yield
+    except RecallJoinError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        message = (
+            f"{what} is damaged, or no part of this join: {reason}. Put it back from a copy, or "
+            "start anew"
+        )
+        raise StateVersionError(message) from error
 
 
 def _one_message(faults: tuple[str, ...]) -> str:

@@ -48,7 +48,7 @@ def test_a_watermark_delay_in_whole_milliseconds_is_no_shorter_than_needed(tmp_p
         table = pa.table({"ts": times, "arrival": arrival, "x": [1] * len(ts)})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     inputs = [f"--input={name}={tmp_path / name}.parquet" for name in "ab"]
-    needed = json.loads(call(*inputs, "--recall", "0.99", "--json", "-").output)["watermark_ms"]
+    needed = json.loads(call(*inputs, "--recall", "0.99", "--json", "-").stdout)["watermark_ms"]
     assert needed % 1 > 0
     told = call(*inputs, "--recall", "0.99").output
     assert f'.withWatermark(time, "{int(needed) + 1} milliseconds")' in told
@@ -86,7 +86,7 @@ def test_integer_times_may_count_in_seconds(tmp_path: Path) -> None:
     pq.write_table(table.take([0, 2, 1]), tmp_path / "b.parquet")
     files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
     result = call(*files, "--time-unit", "s", "--json", "-")
-    assert json.loads(result.output)["largest_delay_ms"] == 1000
+    assert json.loads(result.stdout)["largest_delay_ms"] == 1000
 
 
 def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path: Path) -> None:
@@ -95,7 +95,72 @@ def test_an_absurd_time_is_left_out_of_the_advice_unless_told_otherwise(tmp_path
     absurd = {"ts": [0, 7_258_118_400_000, 1000, 2000, 3000], "x": [1] * 5}
     pq.write_table(pa.table(absurd), tmp_path / "b.parquet")
     files = [f"--input={name}={tmp_path / f'{name}.parquet'}" for name in "ab"]
-    found = json.loads(call(*files, "--json", "-").output)
+    found = json.loads(call(*files, "--json", "-").stdout)
     assert (found["tuples"], found["largest_delay_ms"]) == (9, 0)
     kept = call(*files, "--json", "-", "--max-ahead", "100000 days")
-    assert json.loads(kept.output)["tuples"] == 10
+    assert json.loads(kept.stdout)["tuples"] == 10
+
+
+def test_rows_may_be_json_lines(inputs: list[str], tmp_path: Path) -> None:
+    rows = [{"ts": 0, "arrival": 0, "x": 1}, {"ts": 1000, "arrival": 1, "x": 1}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = call(*inputs, "--json", "-").output
+    assert call(f"--input=a={path}", inputs[1], "--json", "-").output == expected
+
+
+def test_json_lines_that_are_none_are_told(inputs: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"ts": 0,\n')
+    result = call(f"--input=a={path}", inputs[1])
+    assert result.exit_code == 1
+    assert "cannot be read as JSON lines" in result.stderr
+
+
+def test_without_arrivals_there_is_a_loud_warning(inputs: list[str], tmp_path: Path) -> None:
+    assert "WARNING" not in call(*inputs).stderr
+    pq.write_table(pa.table({"ts": [0, 1000], "x": [1, 1]}), tmp_path / "bare.parquet")
+    files = [f"--input={name}={tmp_path / 'bare.parquet'}" for name in "ab"]
+    result = call(*files)
+    assert result.exit_code == 0
+    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING" not in call(*files, "--arrival", "ts").stderr
+
+
+def test_the_advice_can_be_drawn(inputs: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = call(*inputs, "--plot", str(tmp_path / "advice.svg"))
+    assert result.exit_code == 0, result.output
+    assert "withWatermark delay" in (tmp_path / "advice.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("advice.gif", "an .svg or a .png file"), ("no/where.svg", "there is no folder for")],
+)
+def test_a_picture_that_cannot_be_written_is_told_before_anything_is_read(
+    inputs: list[str], file: str, message: str
+) -> None:
+    result = call(*inputs, "--plot", file)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_with_sources_it_says_what_waiting_for_them_gives(tmp_path: Path) -> None:
+    # Device 1 of b is silent from 2 s on and comes back at 4 s, with what it had kept.
+    for name in "ab":
+        ts = [100 * n for n in range(60) for _ in range(2)]
+        device = [0, 1] * 60
+        is_held = [name == "b" and n % 2 == 1 and 2000 <= t < 4000 for n, t in enumerate(ts)]
+        arrival = [4000 if is_held[n] else t for n, t in enumerate(ts)]
+        table = pa.table({"ts": ts, "arrival": arrival, "device": device, "x": [1] * len(ts)})
+        pq.write_table(table.sort_by("arrival"), tmp_path / f"{name}.parquet")
+    inputs = [f"--input={name}={tmp_path / name}.parquet" for name in "ab"]
+    plain = json.loads(call(*inputs, "--recall", "0.99", "--json", "-").stdout)
+    assert "sources" not in plain
+    told = json.loads(call(*inputs, "--recall", "0.99", "--source=device", "--json", "-").stdout)
+    assert {name: told[name] for name in plain} == plain
+    # The join stands still for the two seconds of six.
+    assert told["sources"]["k_ms"] <= 100
+    assert told["sources"]["wait_ms"] < 800 < plain["k_ms"]
+    assert "With sources, recalljoin stops for a source" in call(*inputs, "--source=device").output

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = {
-    "k_ms", "avg_k_ms", "recall", "avg_recall", "phi", "phi99", "produced", "true", "lost", "late",
-    "refused", "estimated_recall", "latency_ms", "adaptation_ms", "seconds", "tuples",
+    "k_ms", "avg_k_ms", "wait_ms", "avg_wait_ms", "lead_ms", "recall", "avg_recall", "phi", "phi99",
+    "produced", "true", "lost", "late", "refused", "estimated_recall", "latency_ms",
+    "adaptation_ms", "seconds", "tuples",
 }  # fmt: skip
 """What the numbers hold at least."""
 
@@ -41,6 +42,7 @@ def call(*arguments: str) -> Result:
     [
         (["--policy", "fixed"], "--policy fixed needs --k, the slack to use; for example --k 300"),
         (["--cells", "2"], "--cells needs --arrival-mode tick"),
+        (["--source", "device"], "--source needs --arrival-mode tick"),
         (["--output", "out"], "--output takes the rows of the results, so it needs --mode rows"),
         (["--k", "soon"], "Invalid value for '--k': `k` must be a duration, got 'soon'"),
         (["--period", "5m"], "`m` may be read in several ways; write `min` or `ms`"),
@@ -135,6 +137,29 @@ def test_numbers_go_to_standard_output_where_a_dash_says_so(
     assert numbers["target"] == 0.8
     assert set(numbers["k_ms"]) == {0}
     assert set(numbers["estimated_recall"]) == {None}
+
+
+@pytest.mark.spark
+def test_without_arrivals_and_without_results_there_are_loud_warnings(
+    spark: SparkSession,  # noqa: ARG001
+    tmp_path: Path,
+) -> None:
+    for name, key in (("a", 1), ("b", 2)):
+        rows = [{"ts": 100 * n, "key": key, "id": n, "v": 1.0} for n in range(50)]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    files = [f"--input={name}={tmp_path / name}.jsonl" for name in "ab"]
+    query = "SELECT count(*) FROM a [5 SEC], b [5 SEC] WHERE a.key = b.key"
+    result = call("--query", query, *files, "--plot", str(tmp_path / "run.svg"))
+    assert result.exit_code == 0, result.output
+    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING: the inputs hold no result at all" in result.stderr
+    assert "WARNING: there is no result to draw" in result.stderr
+    assert "100 %" not in result.stdout
+    query = query.replace("a.key = b.key", "a.key < b.key")
+    result = call("--query", query, *files, "--period", "2s", "--plot", str(tmp_path / "run.svg"))
+    assert result.exit_code == 0, result.output
+    assert "recall" in (tmp_path / "run.svg").read_text()
 
 
 @pytest.mark.spark

@@ -29,6 +29,7 @@ def call(*arguments: str) -> Result:
         (["x3", "--partitions", "0"], "must be 1 or more, got 0"),
         (["x5"], "'x5' is not one of 'x3', 'x4', 'soccer'"),
         (["x3", "--duration", "long"], "`duration` must be a duration, got 'long'"),
+        (["x3", "--duration", "5"], "5 of what? Write 5s, 5min or so"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:

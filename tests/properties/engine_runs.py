@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ import pyarrow as pa
 from recalljoin.engine import operator
 from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.progress import Held, marks_of
+from recalljoin.engine.source_clocks import SourceClocks
 from recalljoin.engine.state import restore, snapshot
 from recalljoin.engine.step import Step, drain
 from recalljoin.engine.times import FOREVER, NEVER
@@ -66,6 +69,11 @@ class Script:
         leave that as it is.
     idle
         For each tick the streams declared idle.
+    leads
+        For each tick how far the base time may be ahead of the slowest source, FOREVER for any
+        distance; empty where sources are not followed.
+    epoch, spare, max_wait
+        How sources are followed.
     stretch, chunk
         How much the engine takes and enumerates at once; set low to meet the seams. A chunk holds
         at least one block of a scan.
@@ -80,6 +88,10 @@ class Script:
     rewritten: frozenset[int] = frozenset()
     retentions: tuple[int | None, ...] = ()
     idle: tuple[frozenset[int], ...] = ()
+    leads: tuple[int, ...] = ()
+    epoch: int = 1
+    spare: float = 0.0
+    max_wait: int = FOREVER
     stretch: int = operator.STRETCH
     chunk: int = operator.CHUNK
     how: How = "inner"
@@ -225,6 +237,8 @@ class EngineRun:
         self.script = script
         self.arrivals = arrivals_of(script.bound, tables_of(script.case))
         self.pipeline = Pipeline(script.bound, script.settings)
+        self.sources = SourceClocks(epoch=script.epoch, spare=script.spare, most=100)
+        self.slowest = NEVER
         self.told = Account()
         self.results: list[tuple[int, tuple[int, ...]]] = []
         self.last_result = -(2**63)
@@ -245,6 +259,11 @@ class EngineRun:
             if piece in self.script.rewritten:
                 content = snapshot(self.pipeline).to_pybytes()
                 self.pipeline = restore(self.script.bound, content, self.script.settings)
+                known = json.loads(json.dumps(self.sources.snapshot()))
+                self.sources = SourceClocks(
+                    epoch=self.script.epoch, spare=self.script.spare, most=100
+                )
+                self.sources.restore(known)
         self.remember(len(self.script.pieces))
         self.take(*drain(self.pipeline.flush()))
         return self.told
@@ -271,7 +290,24 @@ class EngineRun:
             n_ticks=end - begin,
             k=np.array(self.script.k[begin:end], dtype=np.int64),
             idle=idle,
+            held=self.held(tick[first:last] - begin, part, idle, begin, end),
         )
+
+    def held(self, tick: Any, part: Arrivals, idle: Any, begin: int, end: int) -> Held | None:
+        """How sources hold the join up in some ticks; None where they are not followed."""
+        if not self.script.leads:
+            return None
+        marks = marks_of(tick, part.stream, part.ts, n_ticks=end - begin, m=self.script.case.m)
+        _, fronts = self.pipeline.progress.fronts_after(marks, idle=idle)
+        source = np.array(
+            [e.source for e in self.script.case.arrivals if begin <= e.tick < end], dtype=np.int64
+        )
+        ones = np.ones(len(source), dtype=np.int64)
+        before = self.slowest
+        slowest, _ = self.sources.advance(tick, source, part.ts, ones, fronts[1:])
+        self.slowest = int(slowest[-1]) if len(slowest) else before
+        leads = np.array(self.script.leads[begin:end], dtype=np.int64)
+        return Held(slowest, leads, self.script.max_wait, before)
 
     def take(self, batches: Sequence[pa.RecordBatch], step: Step) -> None:
         """Write down what a step brought."""

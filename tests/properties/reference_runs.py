@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recalljoin.engine.times import FOREVER
 from tests.properties.engine_runs import Account, Clocks, Event, Script, through_engine
 from tests.reference.memory import Memory
+from tests.reference.model import PLUS_INFINITY
 from tests.reference.per_tuple import PerTupleJoin
+from tests.reference.sources import Sources
 from tests.reference.tick import TickJoin
 
 if TYPE_CHECKING:
@@ -54,7 +57,8 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
     received: list[Received] = []
     arrivals = script.case.arrivals
     if script.in_ticks:
-        ticks = TickJoin(script.case.query, horizon=script.settings.retention)
+        sources = Sources(epoch=script.epoch, spare=script.spare) if script.leads else None
+        ticks = TickJoin(script.case.query, horizon=script.settings.retention, sources=sources)
         if near:
             ticks.memory = _NearMemory(script.case.query)
         for piece, (begin, end) in enumerate(script.pieces):
@@ -64,7 +68,10 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
             for n in range(begin, end):
                 tuples = [e for e in arrivals if e.tick == n]
                 idle = script.idle[n] if script.idle else frozenset()
-                received += ticks.step(tuples, k=script.k[n], idle=idle)
+                lead = _infinite(script.leads[n]) if script.leads else PLUS_INFINITY
+                received += ticks.step(
+                    tuples, k=script.k[n], idle=idle, lead=lead, max_wait=_infinite(script.max_wait)
+                )
             told.clocks.append(_tick_clocks(ticks))
         received += ticks.flush()
         told.clocks.append(_tick_clocks(ticks))
@@ -94,6 +101,10 @@ def through_reference(script: Script, *, near: bool = False) -> Account:
                     told.slack[fate, bin_of(outcome.slack)] += 1
         told.lost.update(outcome.result.ts for outcome in r.lost)
     return told
+
+
+def _infinite(length: int) -> Instant:
+    return PLUS_INFINITY if length == FOREVER else length
 
 
 def _event(r: Received, *, rows: bool) -> Event:

@@ -33,6 +33,8 @@ class StreamTuple:
         Its columns other than ``ts``.
     tick
         Number of the tick it arrives in; per-tuple arrival does not look at it.
+    source
+        Number of its source; only a join that follows sources looks at it.
     """
 
     stream: int
@@ -40,6 +42,7 @@ class StreamTuple:
     arrival: int
     values: Row = field(default_factory=dict, compare=False)
     tick: int = 0
+    source: int = 0
 
     @property
     def row(self) -> Row:

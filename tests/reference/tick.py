@@ -21,6 +21,7 @@ from tests.reference.model import (
     Run,
     StreamTuple,
 )
+from tests.reference.sources import Sources, held_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -36,7 +37,9 @@ def release_order(e: Annotated) -> tuple[int, int, int, int]:
 class TickDisorderHandling:
     """Local times, base time, watermark and the one buffer."""
 
-    def __init__(self, m: int) -> None:
+    def __init__(self, m: int, sources: Sources | None = None) -> None:
+        self.sources = sources
+        self.front: Instant = MINUS_INFINITY  # the slowest stream; it never falls
         self.local_times: list[Instant] = [MINUS_INFINITY] * m
         self.base_time: Instant = MINUS_INFINITY
         self.watermark: Instant = MINUS_INFINITY
@@ -61,7 +64,15 @@ class TickDisorderHandling:
                 insort(self.buffer, e, key=release_order)
         return sorted(late, key=release_order)
 
-    def advance(self, tuples: Collection[StreamTuple], *, k: Slack, idle: Collection[int]) -> None:
+    def advance(
+        self,
+        tuples: Collection[StreamTuple],
+        *,
+        k: Slack,
+        idle: Collection[int],
+        lead: Instant = PLUS_INFINITY,
+        max_wait: Instant = PLUS_INFINITY,
+    ) -> None:
         """Step 3: bring local times, base time and watermark up to date."""
         for e in tuples:
             self.local_times[e.stream] = max(self.local_times[e.stream], e.ts)
@@ -69,13 +80,17 @@ class TickDisorderHandling:
         counted = [i for i in range(len(self.local_times)) if i not in idle or i in returned]
         # With every stream idle there is nobody to set a new time: the base time stands.
         slowest = min((self.local_times[i] for i in counted), default=MINUS_INFINITY)
-        self.base_time = max(self.base_time, slowest)
+        self.front = max(self.front, slowest)
+        base_time = self.front
+        if self.sources is not None:
+            base_time = held_back(self.front, self.sources.step(tuples, self.front), lead)
+        self.base_time = max(self.base_time, base_time)
         if isinstance(k, int):
             trailing = self.base_time - k
         else:
             # Not in docs/semantics.md, which knows one K only: for Theorem 1, a K per stream.
             trailing = min((self.local_times[i] - k[i] for i in counted), default=MINUS_INFINITY)
-        self.watermark = max(self.watermark, trailing)
+        self.watermark = max(self.watermark, trailing, self.front - max_wait)
 
     def release(self) -> list[Annotated]:
         """Step 4: everything up to the watermark, in release order."""
@@ -95,13 +110,17 @@ class TickJoin:
     horizon
         Losses are counted for late tuples with ts >= watermark - horizon. None: the largest
         window.
+    sources
+        Clocks of sources that the join waits for.
     """
 
-    def __init__(self, query: Query, *, horizon: int | None = None) -> None:
+    def __init__(
+        self, query: Query, *, horizon: int | None = None, sources: Sources | None = None
+    ) -> None:
         self.query = query
         self.horizon = query.largest_window if horizon is None else horizon
         self.complete_since: Instant = MINUS_INFINITY
-        self.disorder = TickDisorderHandling(query.m)
+        self.disorder = TickDisorderHandling(query.m, sources)
         self.memory = Memory(query)
 
     def remember_for(self, horizon: int) -> None:
@@ -112,9 +131,18 @@ class TickJoin:
         self.horizon = horizon
 
     def step(
-        self, tuples: Collection[StreamTuple], *, k: Slack, idle: Collection[int] = ()
+        self,
+        tuples: Collection[StreamTuple],
+        *,
+        k: Slack,
+        idle: Collection[int] = (),
+        lead: Instant = PLUS_INFINITY,
+        max_wait: Instant = PLUS_INFINITY,
     ) -> list[Received]:
         """One tick: its tuples (perhaps none), its K, the streams declared idle.
+
+        With sources, also how far the base time may be ahead of the slowest source, and the
+        watermark behind the slowest stream.
 
         A stream declared idle that has a tuple in this very tick has returned, and counts.
         """
@@ -129,7 +157,7 @@ class TickJoin:
                     base_time=e.base_time,
                 )
             )
-        self.disorder.advance(tuples, k=k, idle=idle)
+        self.disorder.advance(tuples, k=k, idle=idle, lead=lead, max_wait=max_wait)
         received += [self.memory.join_in_order(e) for e in self.disorder.release()]
         return received
 

@@ -1,9 +1,9 @@
 """A process to be killed: runs one streaming join from wherever its checkpoint stands.
 
 ``python -m tests.spark.crash_driver FOLDER [MASTER]`` reads FOLDER/in and writes FOLDER/out; it
-creates FOLDER/running when the query has started. FOLDER/kind, if it is there, says which kind of
-join is run and when its results leave. On a cluster, some tasks that have done all their
-work take long to end, so that Spark starts copies of them elsewhere: FOLDER/copies counts these.
+creates FOLDER/running when the query has started. FOLDER/case says which join is run
+(:mod:`tests.spark.crash_cases`). If a MASTER is given, some tasks that have done all their work
+take long to end, so that Spark starts copies of them elsewhere: FOLDER/copies counts these.
 """
 
 from __future__ import annotations
@@ -12,21 +12,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from tests.spark.recorded import record
+from tests.spark.crash_cases import case_in, frames_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
-
-    from recalljoin.query.kinds import Emit, How
-
-WINDOWS = (100, 60)
-N_TICKS = 24
-SEED = 11
-
 
 SPECULATION = {
     "spark.speculation": "true",
@@ -57,27 +50,18 @@ def straggling(copies: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
     return pass_on
 
 
-def kind_in(folder: Path) -> tuple[How, Emit]:
-    """Which kind of join is run in a folder, and when its results leave."""
-    if not (folder / "kind").exists():
-        return "inner", "ordered"
-    how, emit = (folder / "kind").read_text().split()
-    return cast("How", how), cast("Emit", emit)
-
-
-def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
+def main(folder: Path, master: str | None = None) -> None:
     """Run to the end of the input."""
     from pyspark.sql import SparkSession
 
-    import recalljoin as rj
-
+    case = case_in(folder)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
-    if groups > 1:
+    if master is not None:
         for name, value in SPECULATION.items():
             builder = builder.config(name, value)
     spark = (
-        builder.master(master)
+        builder.master(master or case.master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -87,24 +71,8 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    recording = record(2, N_TICKS, seed=SEED)
-    frames = recording.frames(spark, folder / "in")
-    how, emit = kind_in(folder)
-    joined = rj.join(
-        *(rj.Stream(f"s{s + 1}", f, window=WINDOWS[s]) for s, f in enumerate(frames)),
-        on="s1.a = s2.a",
-        how=how,
-        emit=emit,
-        recall=0.9,
-        period=400,
-        interval=50,
-        granularity=10,
-        cells=2,
-        groups=groups,
-        control_log=str(folder / "log"),
-        flush=True,
-    )
-    if groups > 1:
+    joined = case.joined(frames_in(case, spark, folder), folder)
+    if master is not None:
         (folder / "copies").mkdir()
         joined = joined.mapInArrow(straggling(folder / "copies"), joined.schema)
     query = (
@@ -120,7 +88,4 @@ def main(folder: Path, master: str = "local[2]", groups: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        main(Path(sys.argv[1]), sys.argv[2], groups=2)
-    else:
-        main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -52,17 +52,23 @@ class Feed:
     ts: Int64s
     key: Int64s
     at: Int64s
+    device: Int64s | None = None
+    """Sources, where tuples have some."""
 
     @classmethod
-    def of(cls, ts: Int64s, key: Int64s, at: Int64s) -> Feed:
+    def of(cls, ts: Int64s, key: Int64s, at: Int64s, device: Int64s | None = None) -> Feed:
         """Tuples in any order."""
         order = np.argsort(at, kind="stable")
-        return cls(ts[order], key[order], at[order])
+        sources = None if device is None else device[order]
+        return cls(ts[order], key[order], at[order], sources)
 
     def between(self, begin: int, end: int) -> pa.Table:
         """Those that arrive from ``begin`` to before ``end``."""
         part = slice(*np.searchsorted(self.at, [begin, end]))
-        return pa.table({"ts": self.ts[part], "a": self.key[part]}, schema=SCHEMA)
+        table = pa.table({"ts": self.ts[part], "a": self.key[part]}, schema=SCHEMA)
+        if self.device is None:
+            return table
+        return table.append_column("device", pa.array(self.device[part]))
 
     def then(self, other: Feed) -> Feed:
         """Both."""
@@ -145,6 +151,10 @@ class Live:
         Of both streams, in ms.
     quality
         More of the target.
+    source
+        Column with the source of a tuple.
+    cells
+        Number of cells.
     run
         How it is run.
     """
@@ -158,20 +168,22 @@ class Live:
         period: int = MINUTE,
         window: int = WINDOW,
         quality: dict[str, Any] | None = None,
+        source: str | None = None,
+        cells: int = 1,
         **run: Any,
     ) -> None:
         self.log = str(folder)
         self.feeds = feeds
         self.period, self.target = period, recall
         self._query = Query(
-            streams=[Stream(name, window=window) for name in ("s0", "s1")],
+            streams=[Stream(name, window=window, source=source) for name in ("s0", "s1")],
             condition="s0.a = s1.a",
             select="s0.ts AS one",
             quality=None
             if recall is None
             else Quality(recall=recall, period=period, **(quality or {})),
         )
-        self._run = RunSettings(cells=1, control_log=self.log, hot_keys="off", **run)
+        self._run = RunSettings(cells=cells, control_log=self.log, **{"hot_keys": "off"} | run)
         self.truth = Truth.of(feeds, window)
         self.now = 0
         self.k: list[int] = []
@@ -187,13 +199,17 @@ class Live:
     def start(self) -> None:
         """Start, or start again from the checkpoint."""
         schema = StructType().add("ts", LongType()).add("a", LongType())
+        if self.feeds[0].device is not None:
+            schema = schema.add("device", LongType())
         zone = SimpleNamespace(get=lambda _: "UTC")
         session = SimpleNamespace(conf=zone)
         frame = SimpleNamespace(schema=schema, isStreaming=True, sparkSession=session)
+        frame.drop = lambda _: frame
         frames = {name: cast("DataFrame", frame) for name in ("s0", "s1")}
         plan = plan_join(
             self._query, frames, self._run, n_cells=1, n_groups=1, control_log=self.log
         )
+        self.plan = plan
         cells = Cells(plan.cells)
         if self._cells is not None:
             cells.stores, cells.n_batches = self._cells.stores, self._cells.n_batches
@@ -216,7 +232,7 @@ class Live:
             return
         after = self._source.latestOffset(self._offset, NO_LIMIT)
         (part,) = self._source.partitions(self._offset, after)
-        ((_, _, head, body),) = self._source.read(part)
+        _, _, head, body = next(iter(self._source.read(part)))
         control = deliver(self._cells.plan.query, [(head, body)]).control
         results, report = self._cells.batch(tables, control=control)
         self._offset = after

@@ -67,20 +67,34 @@ class Recording:
         return Query(windows, holds)
 
 
-def record(m: int, n_ticks: int, *, seed: int = 0, empty: Sequence[int] = ()) -> Recording:
-    """Random tuples, some of them late; ticks in ``empty`` bring none."""
+def record(
+    m: int,
+    n_ticks: int,
+    *,
+    seed: int = 0,
+    empty: Sequence[int] = (),
+    per_tick: tuple[int, int] = (8, 16),
+    hot: float = 0.0,
+) -> Recording:
+    """Random tuples, some of them late.
+
+    Ticks in ``empty`` bring none, others ``per_tick`` of each stream. If ``hot`` is given, it is
+    the share of the tuples with key 0, and the other keys are many.
+    """
     random = np.random.default_rng(seed)
     tuples: list[StreamTuple] = []
     for tick in range(n_ticks):
         for s in range(m):
             if tick in empty:
                 continue
-            for _ in range(int(random.integers(8, 16))):
+            for _ in range(int(random.integers(*per_tick))):
                 delay = int(random.choice([0, 0, 0, 30, 120]))
                 ts = tick * 50 + int(random.integers(0, 50)) - delay
                 values = {
                     "a": None if random.random() < 0.05 else int(random.integers(0, 4)),
                     "b": str(random.choice(["x", "y", "zz"])),
                 }
+                if hot and values["a"] is not None:
+                    values["a"] = 0 if random.random() < hot else int(random.integers(1, 200))
                 tuples.append(StreamTuple(s, ts, len(tuples), values, tick))
     return Recording(m, n_ticks, tuple(tuples))

@@ -1,6 +1,6 @@
 """Kill a streaming join again and again, and see that nobody can tell from its output.
 
-``python -m tests.spark.soak_crash [KILLS [HOW EMIT]]``
+``python -m tests.spark.soak_crash [KILLS [CASE ...]]``
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -26,19 +27,14 @@ from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.kinds import has_nulls
 from recalljoin.spark.control_log import ControlLog
 from tests.reference.kinds import KindJoin
+from tests.reference.model import MINUS_INFINITY
 from tests.reference.tick import run_ticks
-from tests.spark.crash_driver import N_TICKS, SEED, WINDOWS
-from tests.spark.recorded import Recording, record
+from tests.spark.crash_cases import CASES, N_TICKS, Case, case_in
 
 if TYPE_CHECKING:
-    from recalljoin.query.kinds import Emit, How
     from recalljoin.spark.report import Report
-
-# As the driver's join asks for it.
-TARGET = PolicySettings(windows=WINDOWS, recall=0.9, period=400, interval=50, granularity=10)
-
-Kind = tuple["How", "Emit"]
-INNER: Kind = ("inner", "ordered")
+    from tests.reference.model import StreamTuple
+    from tests.spark.recorded import Recording
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -53,6 +49,10 @@ class Outcome:
     """K of each batch, from Spark's own log of offsets."""
     reports: list[Report]
     """What the cells have reported of each batch."""
+    late: Counter[int]
+    """Late tuples that were kept, by their place."""
+    n_hot: int
+    """Keys that are hot at the end."""
 
     @property
     def arrived(self) -> list[tuple[int, ...]]:
@@ -90,23 +90,59 @@ def outcome(folder: Path) -> Outcome:
     for path, is_there in files.items():
         if is_there:
             for row in pq.read_table(path).to_pylist():
-                members = (row.get("s1"), row.get("s2"))
-                results[tuple(each and each["place"] for each in members)] += 1
+                results[_members(row)] += 1
     offsets = (folder / "checkpoint" / "offsets").glob("[0-9]*")
     slacks = [
         json.loads(log.read_text().splitlines()[2])["k"]
         for log in sorted(offsets, key=lambda p: int(p.name))
     ]
-    return Outcome(results, slacks, list(ControlLog(str(folder / "log")).reports_after(-1)))
+    control = ControlLog(str(folder / "log"))
+    late: Counter[int] = Counter()
+    for kept in (folder / "log" / "late").glob("*/*.parquet"):
+        late.update(row["place"] for row in pq.read_table(kept).to_pylist() if row["__owned"])
+    n_hot = sum(len(keys) for version in control.read_hot()[-1:] for keys in version.hot.keys)
+    return Outcome(results, slacks, list(control.reports_after(-1)), late, n_hot)
 
 
-def check(found: Outcome, recording: Recording, kind: Kind = INNER) -> None:
+def _members(row: dict[str, Any]) -> tuple[int | None, ...]:
+    """The places of the tuples in a result."""
+    if "three" in row:
+        return (row["one"], row["two"], row["three"])
+    members = (row.get("s1"), row.get("s2"))
+    return tuple(each and each["place"] for each in members)
+
+
+def matches(one: StreamTuple, two: StreamTuple) -> bool:
+    """Whether two tuples have the same key."""
+    return one.row["a"] is not None and one.row["a"] == two.row["a"]
+
+
+def check_chained(found: Outcome, recording: Recording, case: Case) -> None:
+    """See that a join of a join has every result once: its slack is longer than any delay."""
+    s1, s2, s3 = ([e for e in recording.tuples if e.stream == s] for s in range(3))
+    pairs = [
+        (a, b)
+        for a, b in product(s1, s2)
+        if matches(a, b) and -case.windows[0] <= a.ts - b.ts <= case.windows[1]
+    ]
+    expected = [
+        (a.arrival, b.arrival, c.arrival)
+        for (a, b), c in product(pairs, s3)
+        if matches(a, c) and -case.windows[0] <= max(a.ts, b.ts) - c.ts <= case.windows[1]
+    ]
+    assert found.results == Counter(expected)
+
+
+def check(found: Outcome, recording: Recording, case: Case) -> None:
     """See that a run is right in itself: results, and how each slack was chosen.
 
     Spark's file source notes which files a batch gets before Spark notes the batch. Killed between
     the two, it gives the next batch one more file: ticks are then cut otherwise than in a run
     nobody disturbs. So the reference is given the tuples as they were in fact delivered.
     """
+    if case.chained:
+        check_chained(found, recording, case)
+        return
     waiting = [[e for e in recording.tuples if e.stream == s] for s in range(2)]
     delivered = []
     for tick, report in enumerate(found.reports):
@@ -117,15 +153,28 @@ def check(found: Outcome, recording: Recording, kind: Kind = INNER) -> None:
     slacks = [report.k for report in found.reports]
     assert slacks == found.slacks
     query = recording.query(
-        WINDOWS, lambda rows: rows[0]["a"] is not None and rows[0]["a"] == rows[1]["a"]
+        case.windows, lambda rows: rows[0]["a"] is not None and rows[0]["a"] == rows[1]["a"]
     )
-    target = TARGET
-    if kind == INNER:
-        expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
+    target = PolicySettings(
+        windows=case.windows,
+        recall=0.9,
+        period=400,
+        interval=50,
+        granularity=10,
+        basic_window=min(10, *case.windows),
+    )
+    expected = run_ticks(query, delivered, k=lambda n: slacks[n], n_ticks=len(slacks))
+    if case.late_rows:
+        before = (MINUS_INFINITY, *expected.watermarks)
+        late = Counter(e.arrival for e in delivered if e.ts <= before[e.tick])
+        assert found.late == late
+        assert len(late) > 2
+    if case.hot:
+        assert found.n_hot >= 1
+    if (case.how, case.emit) == ("inner", "ordered"):
         assert found.results == Counter(result.arrivals for result in expected.produced)
     else:
-        how, emit = kind
-        join = KindJoin(query, how=how, emit=emit, horizon=found.reports[0].retention)
+        join = KindJoin(query, how=case.how, emit=case.emit, horizon=found.reports[0].retention)
         for tick, report in enumerate(found.reports):
             join.remember_for(report.retention)
             join.step([e for e in delivered if e.tick == tick], k=report.k)
@@ -134,7 +183,7 @@ def check(found: Outcome, recording: Recording, kind: Kind = INNER) -> None:
         assert sum(r.profile.nulls.total for r in found.reports) == len(
             [row for row in join.rows if None in row.arrivals]
         )
-        target = replace(TARGET, null_precision=TARGET.recall if has_nulls(how) else None)
+        target = replace(target, null_precision=target.recall if has_nulls(case.how) else None)
     adaptation = PolicyPlan(target).adaptation(HorizonPlan(target))
     for report in found.reports:
         assert (report.k, report.retention) == (adaptation.k, adaptation.retention)
@@ -194,18 +243,24 @@ def run_with_kills(folder: Path, *, kills: int, seed: int) -> tuple[Outcome, int
     return run_to_end(folder), done
 
 
-def hunt(folder: Path, *, kills: int, n_ticks: int, seed: int = 0, kind: Kind = INNER) -> int:
-    """Run with kills alone and see that the run is right in itself; the number of kills done."""
-    recording = record(2, n_ticks, seed=SEED)
+def prepare(folder: Path, name: str, n_ticks: int) -> Recording:
+    """Make the folder of a case; the tuples that arrive in it."""
+    recording = CASES[name].recording(n_ticks)
     recording.write(folder / "in")
-    (folder / "kind").write_text(" ".join(kind))
+    (folder / "case").write_text(name)
+    return recording
+
+
+def hunt(folder: Path, name: str, *, kills: int, n_ticks: int, seed: int = 0) -> int:
+    """Run with kills alone and see that the run is right in itself; the number of kills done."""
+    recording = prepare(folder, name, n_ticks)
     found, done = run_with_kills(folder, kills=kills, seed=seed)
-    check(found, recording, kind)
+    check(found, recording, case_in(folder))
     assert sum(found.results.values()) > 10 * n_ticks
     return done
 
 
-def compare(folder: Path, *, kills: int, seed: int = 0, kind: Kind = INNER) -> tuple[int, bool]:
+def compare(folder: Path, name: str, *, kills: int, seed: int = 0) -> tuple[int, bool]:
     """Run undisturbed and with kills.
 
     Returns the number of kills done, and whether batches were cut the same in both.
@@ -216,17 +271,16 @@ def compare(folder: Path, *, kills: int, seed: int = 0, kind: Kind = INNER) -> t
         When a run is not right in itself; when batches were cut the same, and results or slacks
         still differ.
     """
-    recording = record(2, N_TICKS, seed=SEED)
+    case = CASES[name]
     calm, hunted = folder / "calm", folder / "hunted"
-    for each in (calm, hunted):
-        recording.write(each / "in")
-        (each / "kind").write_text(" ".join(kind))
+    recording = prepare(calm, name, N_TICKS)
+    prepare(hunted, name, N_TICKS)
     expected = run_to_end(calm)
-    check(expected, recording, kind)
+    check(expected, recording, case)
     assert sum(expected.results.values()) > 100
-    assert len(set(expected.slacks)) > 1
+    assert case.chained or len(set(expected.slacks)) > 1
     found, done = run_with_kills(hunted, kills=kills, seed=seed)
-    check(found, recording, kind)
+    check(found, recording, case)
     same = found.arrived == expected.arrived
     if same:
         assert found.slacks[:N_TICKS] == expected.slacks[:N_TICKS]
@@ -234,19 +288,21 @@ def compare(folder: Path, *, kills: int, seed: int = 0, kind: Kind = INNER) -> t
     return done, same
 
 
-if __name__ == "__main__":
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    asked = cast("Kind", tuple(sys.argv[2:4])) if len(sys.argv) > 3 else INNER
+def soak(name: str, wanted: int) -> None:
+    """Kill a case as often as wanted, in as many runs as that takes."""
     total, attempt = 0, 0
     while total < wanted:
         with tempfile.TemporaryDirectory() as made:
-            n_kills, cut_the_same = compare(
-                Path(made), kills=wanted - total, seed=attempt, kind=asked
-            )
+            n_kills, cut_the_same = compare(Path(made), name, kills=wanted - total, seed=attempt)
         total += n_kills
         attempt += 1
         sys.stdout.write(
-            f"{n_kills} kills, right in itself; batches "
+            f"{name}: {n_kills} kills, right in itself; batches "
             f"{'as in the undisturbed run, and so the output' if cut_the_same else 'cut anew'}\n"
         )
         sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    for each in sys.argv[2:] or CASES:
+        soak(each, int(sys.argv[1]) if len(sys.argv) > 1 else 20)

@@ -163,9 +163,9 @@ def rows(*ts: int) -> pa.Table:
 
 def written(join: LocalJoin, kind: str, stream: str) -> pa.Table:
     assert join.plan.log is not None
-    folder = join.plan.log.rows_folder(kind, stream)
-    assert folder is not None
-    return pq.read_table(folder)
+    paths = join.plan.log.row_paths(kind, stream)
+    assert paths
+    return pa.concat_tables(pq.read_table(path) for path in paths)
 
 
 def test_a_silent_stream_stops_holding_others_back_and_counts_again_on_return(

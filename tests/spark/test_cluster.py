@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reference.tick import run_ticks
-from tests.spark.crash_driver import N_TICKS, SEED, STRAGGLES_IN, WINDOWS
-from tests.spark.recorded import record
-from tests.spark.soak_crash import ROOT, run_to_end
+from tests.spark.crash_cases import CASES, N_TICKS
+from tests.spark.crash_driver import STRAGGLES_IN
+from tests.spark.soak_crash import ROOT, prepare, run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,11 +87,11 @@ def master(tmp_path: Path) -> Iterator[str]:
 def test_two_executors_and_copies_of_slow_tasks_give_what_the_reference_gives(
     master: str, tmp_path: Path
 ) -> None:
-    recording = record(2, N_TICKS, seed=SEED)
-    recording.write(tmp_path / "in")
+    recording = prepare(tmp_path, "executors", N_TICKS // 2)
     found = run_to_end(tmp_path, master)
     query = recording.query(
-        WINDOWS, lambda rows: rows[0]["a"] is not None and rows[0]["a"] == rows[1]["a"]
+        CASES["executors"].windows,
+        lambda rows: rows[0]["a"] is not None and rows[0]["a"] == rows[1]["a"],
     )
     expected = run_ticks(query, recording.tuples, k=lambda n: found.slacks[n])
     assert found.results == Counter(result.arrivals for result in expected.produced)

@@ -187,14 +187,22 @@ def test_a_batch_counts_when_all_cells_have_reported(tmp_path: Path) -> None:
     assert [report.batch for report in log.reports_after(-1)] == [0]
 
 
+def put_away(log: ControlLog, first: int, last: int) -> None:
+    """Put the reports of some batches together, and remove them one by one."""
+    log.put_together([each for each in log.reports_after(first - 1) if each.batch <= last])
+    for batch in log.reported():
+        if batch <= last:
+            log.forget_report(batch)
+
+
 def test_old_reports_are_put_together_and_say_the_same(tmp_path: Path) -> None:
     join = LocalJoin(BOUND, 2, tmp_path)
     log = ControlLog(str(tmp_path))
     for tables in ticks(7):
         join.batch(tables, control=Control(k=0, clock=1))
     before = [report.to_json() for report in log.reports_after(-1)]
-    log.compact(2)
-    log.compact(4)
+    put_away(log, 0, 2)
+    put_away(log, 3, 4)
     assert [report.to_json() for report in log.reports_after(-1)] == before
     assert [report.batch for report in log.reports_after(3)] == [4, 5, 6]
     assert len(list((tmp_path / "reports").iterdir())) == 2
@@ -204,35 +212,16 @@ def test_old_reports_are_put_together_and_say_the_same(tmp_path: Path) -> None:
 def test_a_batch_that_reports_again_after_being_put_away_is_read_once(tmp_path: Path) -> None:
     join = LocalJoin(BOUND, 2, tmp_path)
     log = ControlLog(str(tmp_path))
-    first = ticks(1)[0]
-    join.batch(first, control=Control(k=0, clock=1))
-    log.compact(0)
+    first, *others = ticks(4)
+    for tables in (first, *others):
+        join.batch(tables, control=Control(k=0, clock=1))
+    put_away(log, 0, 2)
     again = LocalJoin(BOUND, 2, tmp_path)
     again.batch(first, control=Control(k=0, clock=1))
-    assert [report.batch for report in log.reports_after(-1)] == [0]
-    log.compact(0)
-    assert not list((tmp_path / "reports").iterdir())
-
-
-def test_the_reader_puts_reports_together_on_its_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("recalljoin.spark.batch_planner.COMPACT_AFTER", 12)
-    source = reader(tmp_path)
-    join = LocalJoin(BOUND, 2, tmp_path)
-    offset = source.initialOffset()
-    for tables in ticks(20):
-        after = source.latestOffset(offset, NO_LIMIT)
-        join.batch(tables, control=control_of(source, offset, after))
-        offset = after
-    assert len(list((tmp_path / "reports").iterdir())) < 13
-    assert [report.batch for report in ControlLog(str(tmp_path)).reports_after(-1)] == list(
-        range(20)
-    )
-    assert (
-        reader(tmp_path).latestOffset(offset, NO_LIMIT)["k"]
-        == (source.latestOffset(offset, NO_LIMIT)["k"])
-    )
+    assert log.reported() == [0, 3]
+    for after in range(-1, 4):
+        expected = list(range(after + 1, 4))
+        assert [report.batch for report in log.reports_after(after)] == expected
 
 
 def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+import subprocess
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from tests.spark.test_running_query import Inputs, pairs
 from tests.spark.test_streaming_query import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy as np
@@ -90,6 +91,39 @@ def test_a_log_that_cannot_be_written_stops_the_query_and_a_restart_loses_nothin
     (tmp_path / "log" / "reports").unlink()
     shutil.move(tmp_path / "reports", tmp_path / "log" / "reports")
     run(inputs.joined(k=0, flush=True), tmp_path)
+    assert pairs(tmp_path) == [(100, 105), (100, 130), (110, 105), (110, 130), (120, 105),
+                               (120, 130)]  # fmt: skip
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A disk of half a megabyte."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_under_the_checkpoint_stops_the_query_and_a_restart_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inputs = Inputs(spark, tmp_path)
+    inputs.write("s1", 100, 110)
+    inputs.write("s2", 105)
+    with small_disk(tmp_path / "checkpoint"):
+        run(inputs.joined(k=0), tmp_path)
+        inputs.write("s1", 120)
+        inputs.write("s2", 130)
+        filler = tmp_path / "checkpoint" / "filler"
+        filler.write_bytes(bytes(shutil.disk_usage(filler.parent).free))
+        with pytest.raises(Exception, match="No space left on device"):
+            started(inputs.joined(k=0, flush=True), tmp_path).awaitTermination()
+        filler.unlink()
+        run(inputs.joined(k=0, flush=True), tmp_path)
     assert pairs(tmp_path) == [(100, 105), (100, 130), (110, 105), (110, 130), (120, 105),
                                (120, 130)]  # fmt: skip
 

@@ -123,8 +123,8 @@ def test_a_query_leads_to_its_log_even_a_temporary_one_and_after_a_restart(
         joined = rj.join(*streams(spark, tmp_path), on="l.a = r.a", k="1 ms")
         opened = rj.open(run(joined, tmp_path / "checkpoint"), spark=spark)
         assert "recalljoin-" in opened.control_log
-        assert repr(opened).startswith(f"<JoinLog {opened.control_log!r}: l, r; batch ")
-        assert repr(opened).endswith(", K 1 ms>")
+        assert repr(opened).startswith(f"<JoinLog {opened.control_log!r}: streams l, r; batch ")
+        assert "; K 1 ms; recall " in repr(opened)
         arrived.append(sum(row["arrived"] for row in opened.progress().collect()))
     # Each run had a temporary folder of its own.
     assert arrived == [20, 20]

@@ -123,7 +123,7 @@ def test_refused_and_late_rows_show_the_columns_of_the_stream_alone(
     own = frames["c"].schema.names
     assert opened.refused("c").select("c.*").columns == own
     assert opened.late("c").select("c.*").columns == own
-    assert opened.late("c").where("delay > 800").count() == 1
+    assert opened.late("c").where("delay > INTERVAL '0.8' SECOND").count() == 1
 
 
 def test_a_recording_is_evaluated_with_the_same_columns(

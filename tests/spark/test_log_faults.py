@@ -15,7 +15,7 @@ from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
 from recalljoin.spark.progress import progress_table
 from tests.spark.local_cells import LocalJoin
-from tests.spark.test_control import BOUND, NO_LIMIT, control_of, reader, ticks
+from tests.spark.test_control import BOUND, NO_LIMIT, control_of, put_away, reader, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_reports_are_put_together_around_one_that_is_lost(tmp_path: Path) -> Non
     for tables in ticks(5):
         join.batch(tables, control=Control(k=0, clock=1))
     cut_short(report_file(tmp_path, 1))
-    log.compact(3)
+    put_away(log, 0, 3)
     assert [report.batch for report in log.reports_after(-1)] == [0, 2, 3, 4]
     assert len(list((tmp_path / "reports").iterdir())) == 1
     (history,) = (tmp_path / "history").iterdir()
@@ -107,12 +107,14 @@ def test_reports_are_put_together_around_one_that_is_lost(tmp_path: Path) -> Non
 def test_files_of_others_in_the_folder_do_no_harm(tmp_path: Path) -> None:
     join = LocalJoin(BOUND, 2, tmp_path)
     join.batch(ticks(1)[0], control=Control(k=0, clock=1))
-    for folder in ("reports", "history", "moves"):
+    for folder in ("reports", "history", "moves", "rolled"):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / ".DS_Store").write_text("x")
         (tmp_path / folder / "old.jsonl").write_text("x")
+        (tmp_path / folder / "old.jsonl.gz").write_text("x")
     log = ControlLog(str(tmp_path))
-    log.compact(-1)
+    assert not log.files()
+    log.forget_history(10)
     log.forget_moves(10)
     assert [report.batch for report in log.reports_after(-1)] == [0]
 
@@ -261,6 +263,9 @@ class ObjectStore(pafs.FileSystemHandler):  # type: ignore[misc]
         for name in [name for name in self.objects if name.startswith(f"{path}/")]:
             del self.objects[name]
 
+    def delete_file(self, path: str) -> None:
+        del self.objects[path]
+
     def open_input_stream(self, path: str) -> Any:
         if path not in self.objects:
             raise FileNotFoundError(path)
@@ -307,7 +312,7 @@ class ObjectStore(pafs.FileSystemHandler):  # type: ignore[misc]
     def _not_there(self, *_: Any) -> Any:
         raise NotImplementedError
 
-    delete_dir_contents = delete_file = move = copy_file = _not_there
+    delete_dir_contents = move = copy_file = _not_there
     delete_root_dir_contents = open_input_file = open_append_stream = _not_there
 
 

@@ -28,7 +28,7 @@ def report(local_times: tuple[int, int], *, batch: int = 0, **refused: Any) -> R
         windows=(1, 1), retention=1, limited=False, kept_bytes=0, k=0, clock=0, watermark=0,
         base_time=0, local_times=local_times, earliest=0, has_data=True, n_arrived=(1, 1),
         refused=counts, n_buffered=0, n_kept=0, n_delivered=2,
-        n_busiest=2, n_restored=0, profile=Profile.empty(2, granularity=1, bucket=1),
+        loads=(2,), n_restored=0, profile=Profile.empty(2, granularity=1, bucket=1),
     )  # fmt: skip
 
 

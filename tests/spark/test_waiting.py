@@ -185,13 +185,15 @@ def test_a_stream_that_is_silent_for_longer_than_the_longest_wait_is_left_behind
     # As far as the other stream had come a batch before, less K.
     assert join.reports[-1].watermark == 1899 - 20
     # The reader that starts anew with every batch of this test says the same once more.
-    (said,) = {record.message for record in caplog.records}
+    (said,) = {r.message for r in caplog.records if r.name == "recalljoin.spark.waiting"}
     assert said.startswith("stream `s2` has had no tuple for longer than `max_wait`: ")
     # It is waited for again once it is back.
     join.batch(times(20), times(20))
     join.batch(times(21), NOTHING)
     join.batch(times(22), NOTHING)
     assert join.reports[-1].watermark == 2099 - 20
+    back = "stream `s2` has tuples again: other streams wait for it again"
+    assert back in {record.message for record in caplog.records}
 
 
 def test_long_batches_do_not_make_a_stream_silent(

@@ -11,8 +11,9 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from recalljoin.cli.summary import duration, output_console, percent
+from recalljoin.cli.summary import output_console, percent
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.durations import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from recalljoin.experiments.demo import LiveJoin, Look
     from recalljoin.quality.record import RunRecord
 
-_BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 50
 
 
@@ -99,7 +99,7 @@ def watch(console: Console, live: LiveJoin) -> None:
 def line(look: Look) -> str:
     """One batch in one line."""
     return (
-        f"batch {look.batch:3d}  K {duration(look.k_ms):>7}  recall {_estimate(look.recall)}  "
+        f"batch {look.batch:3d}  K {rounded(look.k_ms):>7}  recall {_estimate(look.recall)}  "
         f"{look.produced:,} results, {look.lost:,} lost, {look.late:,} tuples late"
     )
 
@@ -111,6 +111,8 @@ def _estimate(recall: float | None) -> str:
 
 def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | str:
     """The join so far."""
+    from recalljoin.dashboard.watching import bars
+
     if not looks:
         return "the query is starting"
     last = looks[-1]
@@ -119,7 +121,7 @@ def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | st
     recalls = [look.recall for look in looks[-_MOST_BARS:] if look.recall is not None]
     # The bars show recall from a little below the target up to 1.
     low = 1 - 2 * (1 - recall)
-    table.add_row("[bold]wait (K)[/bold]", f"{duration(last.k_ms):>7}", bars(ks, 0, max(ks)))
+    table.add_row("[bold]wait (K)[/bold]", f"{rounded(last.k_ms):>7}", bars(ks, 0, max(ks)))
     table.add_row("[bold]recall[/bold]", _estimate(last.recall), bars(recalls, low, 1.0))
     table.add_row("[bold]results[/bold]", f"{last.produced:,}", f"{last.lost:,} lost")
     table.add_row("[bold]tuples[/bold]", f"{last.arrived:,}", f"{last.late:,} late")
@@ -127,19 +129,6 @@ def drawn(looks: Sequence[Look], *, n_batches: int, recall: float) -> Table | st
     bar = ProgressBar(total=n_batches, completed=done, width=40)
     table.add_row("[bold]batches[/bold]", f"{done}/{n_batches}", bar)
     return table
-
-
-def bars(values: Sequence[float], low: float, high: float) -> str:
-    """Values as a row of bars.
-
-    Examples
-    --------
-    >>> bars([0, 1, 2, 8], 0, 8)
-    '▁▂▃█'
-    """
-    span = (high - low) or 1
-    places = (round((value - low) / span * (len(_BARS) - 1)) for value in values)
-    return "".join(_BARS[min(max(place, 0), len(_BARS) - 1)] for place in places)
 
 
 def comparison(records: dict[str, RunRecord]) -> Table:
@@ -159,8 +148,8 @@ def comparison(records: dict[str, RunRecord]) -> Table:
         table.add_row(
             policy,
             POLICIES[policy],
-            duration(numbers["avg_k_ms"]),
-            "-" if latency is None else duration(latency["mean"]),
+            rounded(numbers["avg_k_ms"]),
+            "-" if latency is None else rounded(latency["mean"]),
             f"{recall:.4f}",
             reached,
             f"{record.n_produced:,}",

@@ -9,10 +9,15 @@ import click
 
 from recalljoin.cli.inputs import (
     column_options,
+    draw,
     duration_option,
     input_option,
     named_files,
+    picture_option,
     read_query,
+    source_option,
+    warn,
+    warn_without_arrivals,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
 
@@ -31,8 +36,11 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     help="The query, or a file that holds it. It may end in WITH RECALL ... OVER ...; what is "
     "given below comes first.",
 )
-@input_option("Parquet or CSV file (or folder) of a stream; one for each stream of the query.")
+@input_option(
+    "Parquet, CSV or JSON lines file (or folder) of a stream; one for each stream of the query."
+)
 @column_options
+@source_option
 @click.option("--recall", type=float, help="Share of the true results to produce (Γ). [0.95]")
 @click.option(
     "--null-precision", type=float,
@@ -51,7 +59,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
 @duration_option("--k", "K of the policy fixed, such as 300ms.")
 @duration_option("--initial-wait", "K until enough is known, as advise says. [period / 6]")
 @duration_option("--min-wait", "Smallest K, whatever the recall. [0]")
-@duration_option("--max-wait", "Largest K, whatever the recall. [no limit]")
+@duration_option("--max-wait", "Longest wait, whatever the recall. [no limit]")
 @click.option(
     "--mode", type=click.Choice(("count", "rows")), default="count", show_default=True,
     help="Count results, or make them as well.",
@@ -66,6 +74,7 @@ POLICIES = ("slack", "noneqsel", "eqsel", "max", "none", "percentile", "fixed")
     "--batch", "Length of a micro-batch; K adapts once in each. [5s with several cells]"
 )
 @json_option()
+@picture_option()
 @click.option("--output", metavar="DIR", help="Write the results there, as Parquet; --mode rows.")
 @click.option(
     "--truth", type=click.Choice(("exact", "none")), default="exact", show_default=True,
@@ -84,6 +93,7 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
     files = named_files(given["inputs"])
     _check(given)
     require_spark()
+    warn_without_arrivals(files, given["arrival"])
     setup = _setup(given)
     with running(debug=bool(ctx.find_root().params.get("debug"))) as spark:
         from recalljoin.experiments import evaluate as run
@@ -94,6 +104,7 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
                 spark=spark,
                 time=given["time"],
                 arrival=given["arrival"],
+                source=given["source"],
                 truth=given["truth"] == "exact",
                 output=given["output"],
                 max_ahead=given["max_ahead"],
@@ -101,6 +112,17 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
             )  # fmt: skip
     about = {"truth": given["truth"], "query": text, "inputs": files, "setup": setup.to_json()}
     _tell(record, setup, about, given)
+    if not record.n_tuples:
+        warn("the inputs hold no usable row: there was nothing to join")
+    elif not record.n_true:
+        warn(
+            "the inputs hold no result at all, so nothing is known about recall; look at the "
+            "condition and the windows (`recalljoin explain`), and at --time and --time-unit"
+        )
+    if record.n_true:
+        draw(record, given["picture"])
+    elif given["picture"] is not None:
+        warn("there is no result to draw")
 
 
 def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[str, Any]) -> None:
@@ -123,6 +145,9 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError(message)
     if given["arrival_mode"] == "tuple" and given["cells"] > 1:
         message = "--cells needs --arrival-mode tick: several cells agree on ticks only"
+        raise click.UsageError(message)
+    if given["arrival_mode"] == "tuple" and given["source"] is not None:
+        message = "--source needs --arrival-mode tick: sources are followed from tick to tick"
         raise click.UsageError(message)
     if output is not None and given["mode"] != "rows":
         message = "--output takes the rows of the results, so it needs --mode rows"

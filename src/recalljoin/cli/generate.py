@@ -27,7 +27,7 @@ Example:
 @click.argument("name", type=click.Choice(NAMES), metavar="|".join(NAMES))
 @click.option("--out", required=True, metavar="DIR", help="Folder to write to.")
 @click.option("--seed", default=0, show_default=True, help="Other seeds give other rows.")
-@duration_option("--duration", "Length of the streams. [30min; soccer 23min]")
+@duration_option("--duration", "Length of the streams. [30min; soccer 23min]", needs_unit=True)
 @click.option("--rate", type=float, help="Tuples a second in each stream. [100; soccer about 326]")
 @duration_option("--delay-step", "x3, x4: distance between two delays. [100ms]")
 @duration_option("--max-delay", "x3, x4: largest delay. [20s]")
@@ -41,7 +41,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     """
     from recalljoin.cli.spark import running, waiting
 
-    dataset = _dataset(given)
+    dataset = make_dataset(given)
     if given["partitions"] is not None and given["partitions"] < 1:
         message = f"must be 1 or more, got {given['partitions']}"
         raise click.BadParameter(message, param_hint="--partitions")
@@ -58,7 +58,8 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     click.echo(f"  query  {next(iter(paths.values())).parent / QUERY_FILE}")
 
 
-def _dataset(given: dict[str, Any]) -> Dataset:
+def make_dataset(given: dict[str, Any]) -> Dataset:
+    """The data set that the options of a command describe."""
     from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
 
     changes: dict[str, Any] = {

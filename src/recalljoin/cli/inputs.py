@@ -51,9 +51,29 @@ def column_options(command: _F) -> _F:
     return time(arrival(unit(ahead(command))))
 
 
-def duration_option(name: str, what: str) -> Callable[[_F], _F]:
-    """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds."""
-    return click.option(name, metavar="DURATION", callback=_as_duration, help=what)
+def source_option(command: _F) -> _F:
+    """The option that says which column tells the sources of a stream apart, for all streams."""
+    return click.option(
+        "--source", metavar="COLUMN",
+        help="Source of a tuple (device, sensor, partition): the join waits for the source that "
+        "is behind. [none]",
+    )(command)  # fmt: skip
+
+
+def duration_option(name: str, what: str, *, needs_unit: bool = False) -> Callable[[_F], _F]:
+    """An option that takes a length of time: ``300ms``, ``1min``, or a number of milliseconds.
+
+    Where milliseconds would hardly be meant, a number alone is asked for its unit.
+    """
+    callback = _with_unit if needs_unit else _as_duration
+    return click.option(name, metavar="DURATION", callback=callback, help=what)
+
+
+def _with_unit(ctx: click.Context, param: click.Parameter, value: str | None) -> str | int | None:
+    if value is not None and value.strip().isdecimal():
+        message = f"{value.strip()} of what? Write {value.strip()}s, {value.strip()}min or so"
+        raise click.BadParameter(message, ctx, param)
+    return _as_duration(ctx, param, value)
 
 
 def _as_max_ahead(ctx: click.Context, param: click.Parameter, value: str) -> str | int | None:
@@ -108,13 +128,86 @@ def named_files(inputs: tuple[str, ...]) -> dict[str, str]:
 
 
 def read_tables(files: dict[str, str]) -> dict[str, pa.Table]:
-    """Tables from Parquet and CSV files."""
+    """Tables from files of Parquet, CSV and JSON lines."""
+    return {name: _read(path) for name, path in files.items()}
+
+
+def _read(path: str) -> pa.Table:
+    import pyarrow as pa
     import pyarrow.csv
+    import pyarrow.json
     import pyarrow.parquet
 
-    return {
-        name: pyarrow.csv.read_csv(path)
-        if path.endswith(".csv")
-        else pyarrow.parquet.read_table(path)
+    from recalljoin.errors import DatasetError
+    from recalljoin.query.sources import CSV, JSON_LINES, kind_of, separator_of
+
+    kind = kind_of(path)
+    try:
+        if kind == CSV:
+            options = pyarrow.csv.ParseOptions(delimiter=separator_of(path))
+            return pyarrow.csv.read_csv(path, parse_options=options)
+        if kind == JSON_LINES:
+            return pyarrow.json.read_json(path)
+        return pyarrow.parquet.read_table(path)
+    except pa.ArrowException as error:
+        message = f"{path!r} cannot be read as {kind}: {str(error).partition(chr(10))[0]}"
+        raise DatasetError(message) from error
+
+
+def warn(text: str) -> None:
+    """Say loudly, beside the output, that something is probably not what is meant."""
+    click.secho(f"WARNING: {text}", fg="yellow", bold=True, err=True)
+
+
+def warn_without_arrivals(files: dict[str, str], arrival: str | None) -> None:
+    """Say that the order of arrival is made up, where no column tells it."""
+    from recalljoin.query.sources import schema_of
+
+    if arrival is not None:
+        return
+    bare = [
+        name
         for name, path in files.items()
-    }
+        if "://" not in path and "arrival" not in schema_of(path, stream=name).names
+    ]
+    if bare:
+        warn(
+            f"stream {', '.join(bare)} has no column `arrival`: all rows are taken to arrive in "
+            "step, file by file in the order of their rows. Files in order of time then seem to "
+            "need no wait at all, whatever the real delays were; name the column with --arrival"
+        )
+
+
+def picture_option() -> Callable[[_F], _F]:
+    """The option ``--plot FILE``."""
+    return click.option(
+        "--plot", "picture", metavar="FILE", callback=_check_picture,
+        help="Draw a picture there, as .svg or .png.",
+    )  # fmt: skip
+
+
+def _check_picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    # Checked before anything is started, so that a long run does not end without its picture.
+    if value is None:
+        return None
+    if not value.lower().endswith((".svg", ".png")):
+        message = f"a picture is an .svg or a .png file, got {value!r}"
+        raise click.BadParameter(message, ctx, param)
+    if not Path(value).absolute().parent.is_dir():
+        message = f"there is no folder for {value!r}"
+        raise click.BadParameter(message, ctx, param)
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        message = "pictures need matplotlib; call `pip install 'recalljoin[plot]'`"
+        raise click.ClickException(message)
+    return value
+
+
+def draw(source: object, picture: str | None) -> None:
+    """Draw an advice or a run, if that is wanted."""
+    if picture is not None:
+        from recalljoin.dashboard.pictures import plot
+
+        plot(source).save(picture)
+        click.echo(f"Picture: {picture}", err=True)

@@ -9,11 +9,17 @@ import click
 
 from recalljoin import __version__
 from recalljoin.cli.advise import advise
+from recalljoin.cli.completion import completion
+from recalljoin.cli.dashboard import dashboard
 from recalljoin.cli.demo import demo
+from recalljoin.cli.doctor import doctor
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
 from recalljoin.cli.generate import generate
 from recalljoin.cli.inputs import input_option, named_files, read_query
+from recalljoin.cli.produce import produce
+from recalljoin.cli.record import record
+from recalljoin.cli.run import run
 from recalljoin.cli.spark import is_from_spark, root_cause
 from recalljoin.errors import RecallJoinError
 
@@ -48,12 +54,16 @@ def _message_of(error: Exception) -> str | None:
 @click.version_option(__version__, prog_name="recalljoin")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:
-    """Join disordered streams at the recall you ask for."""
+    """Join disordered streams at the recall you ask for.
+
+    Exit codes: 0 if all went well, 1 if something failed (the message says what), 2 if the command
+    was called wrongly.
+    """
 
 
 @main.command()
 @click.argument("query")
-@input_option("Parquet or CSV file of a stream; one for each stream of the query.")
+@input_option("Parquet, CSV or JSON lines file of a stream; one for each stream of the query.")
 def explain(query: str, inputs: tuple[str, ...]) -> None:
     """Show how QUERY (text, or a file with it) is understood: keys, conditions, windows."""
     from recalljoin.query.explain import explain as explained
@@ -63,10 +73,16 @@ def explain(query: str, inputs: tuple[str, ...]) -> None:
 
 
 main.add_command(advise)
+main.add_command(completion)
+main.add_command(dashboard)
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(experiment)
 main.add_command(generate)
+main.add_command(produce)
+main.add_command(record)
+main.add_command(run)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
     from rich.status import Status
 
 
 @contextmanager
-def running(*, debug: bool = False) -> Iterator[SparkSession]:
+def running(
+    *, debug: bool = False, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
     """A Spark session for a command.
 
     Parameters
     ----------
     debug
         Show what the Java process writes to standard error.
+    settings
+        Further settings of the session.
     """
     require_spark()
     from recalljoin.experiments.session import running_session
 
     with ExitStack() as stack:
         with waiting("starting Spark"):
-            spark = stack.enter_context(running_session(debug=debug))
+            spark = stack.enter_context(running_session(debug=debug, settings=settings))
         yield spark
 
 

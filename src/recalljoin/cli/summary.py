@@ -8,26 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import NANOSECONDS_PER, rounded
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
     from recalljoin.quality.record import RunRecord
-
-
-def duration(ms: float) -> str:
-    """Milliseconds as a person would say them.
-
-    Examples
-    --------
-    >>> duration(0), duration(7.25), duration(640.4), duration(2540), duration(90_000)
-    ('0', '7.2 ms', '640 ms', '2.54 s', '90 s')
-    """
-    if ms == 0:
-        return "0"
-    if ms < 1000:
-        return f"{ms:.1f} ms" if ms < 100 and ms % 1 else f"{ms:.0f} ms"
-    return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms / 1000:,.0f} s"
 
 
 def percent(share: float) -> str:
@@ -60,7 +45,7 @@ def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
 
 def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, str]]:
     numbers = record.to_json()
-    period = duration(record.period * NANOSECONDS_PER[record.unit] / NANOSECONDS_PER["ms"])
+    period = rounded(record.period * NANOSECONDS_PER[record.unit] / NANOSECONDS_PER["ms"])
     arrival = "tuple by tuple"
     if setup.arrival_mode == "tick":
         cells = "1 cell" if setup.cells == 1 else f"{setup.cells} cells"
@@ -77,14 +62,16 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
     k = numbers["k_ms"]
     slack = "never adapted: the recording is shorter than the interval"
     if k:
-        slack = f"mean {duration(numbers['avg_k_ms'])}; {duration(min(k))} to {duration(max(k))}"
+        slack = f"mean {rounded(numbers['avg_k_ms'])}; {rounded(min(k))} to {rounded(max(k))}"
     lines = [
         ("policy", f"{record.policy}, for a recall of {record.target:g}; {arrival}"),
         ("recall", recall),
         ("slack (K)", slack),
     ]
+    if any(lead is not None for lead in numbers["lead_ms"]):
+        lines.append(("wait", f"mean {rounded(numbers['avg_wait_ms'])}, for sources as well"))
     if numbers["latency_ms"] is not None:
-        of = {name: duration(value) for name, value in numbers["latency_ms"].items()}
+        of = {name: rounded(value) for name, value in numbers["latency_ms"].items()}
         lines.append(
             (
                 "latency",
@@ -92,10 +79,12 @@ def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, s
             )
         )
     true = max(record.n_true, 1)
-    share = percent(record.n_produced / true if record.n_true else 1.0)
+    share = percent(record.n_produced / true)
     how = "" if exact else ", as far as they were counted"
     lost = f"{record.n_lost:,} counted as lost"
     results = f"{record.n_produced:,} of {record.n_true:,} true ones ({share}){how}; {lost}"
+    if not record.n_true:
+        results = "none, and there were no true ones"
     tuples = f"{record.n_tuples:,}, of them {record.n_late:,} late"
     refused = ", ".join(f"{n:,} {reason}" for reason, n in record.refused.items())
     lines += [

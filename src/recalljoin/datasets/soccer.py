@@ -42,9 +42,11 @@ POSITIONS = pa.schema(
         ("sID", pa.int64()),
         ("x", pa.float64()),
         ("y", pa.float64()),
+        ("sensor", pa.int64()),
     ]
 )
-"""Columns of a team: ``sID`` is the player (1-8 team A, 9-16 team B), x and y are metres."""
+"""Columns of a team: ``sID`` is the player (1-8 team A, 9-16 team B), x and y are metres, and
+``sensor`` is the source of a reading (1-16 team A, 17-32 team B; each boot has one)."""
 
 _SENSORS = 2 * PLAYERS  # one in each boot
 _STANCE = 0.2  # a boot's distance from the middle of its player, in metres
@@ -178,7 +180,7 @@ class SimulatedMatch(BlockDataset):
 
     def _readings(
         self, team: int, sensor: int, *, low: int, high: int, reach: int
-    ) -> tuple[Millis, Millis, Millis, Floats, Floats]:
+    ) -> tuple[Millis, Millis, Millis, Floats, Floats, Millis]:
         """Return what one sensor delivers with arrival in [low, high) after kick-off."""
         # Sensors measure in turn, and the two teams not at the same millisecond.
         phase = 1 + team + sensor * self.sample_every // _SENSORS
@@ -196,6 +198,7 @@ class SimulatedMatch(BlockDataset):
             np.full(int(inside.sum()), team * PLAYERS + player + 1, dtype=np.int64),
             x + _STANCE * (2 * foot - 1) + noise_x[inside],
             y + noise_y[inside],
+            np.full(int(inside.sum()), team * _SENSORS + sensor + 1, dtype=np.int64),
         )
 
     def _delays(self, team: int, sensor: int, first: int, measured: Millis) -> Millis:

@@ -154,9 +154,9 @@ def _far_ahead(
 
 
 def _table_of(stream: BoundStream, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The table of a stream, by the name of the stream or of its source."""
+    """The table of a stream, by the name of the stream or of its table."""
     by_name = {name.lower(): table for name, table in tables.items()} | dict(tables)
-    for name in (stream.name, stream.source):
+    for name in (stream.name, stream.table):
         for spelling in (name, name.lower()):
             if spelling in by_name:
                 return by_name[spelling]

@@ -188,6 +188,7 @@ def _join_again(pipeline: Pipeline, chunks: list[Chunk], now: Clocks) -> None:
             np.array([before.base_time], dtype=np.int64),
             before.watermark,
             np.array([watermark], dtype=np.int64),
+            np.array([before.front, before.front], dtype=np.int64),
         )
         order = np.argsort(arrivals.stream, kind="stable")
         by_stream = Arrivals(

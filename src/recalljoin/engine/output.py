@@ -79,7 +79,7 @@ class Output:
 
     def __init__(self, query: BoundQuery) -> None:
         self.query = query
-        self.time_type = _time_type(query)
+        self.time_type = time_type(query)
         self.shown = shown(query.how, len(query.streams))
         """The streams whose columns come out."""
         if query.select is None:
@@ -133,7 +133,8 @@ class Output:
         yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _time_type(query: BoundQuery) -> pa.DataType:
+def time_type(query: BoundQuery) -> pa.DataType:
+    """Type of the time of results: a timestamp if any stream has timestamps, else an integer."""
     for stream in query.streams:
         kind = stream.schema.field(stream.time).type
         if pt.is_timestamp(kind):

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recalljoin.engine.arrays import Int64s
 
 
@@ -132,3 +134,12 @@ class Payload:
         self._batches = []
         self.first = self.end = first
         self.append(table)
+
+
+def size_of(n_tuples: Int64s, payloads: Sequence[Payload], bytes_each: int) -> int:
+    """Size of some tuples of each stream, with the columns that travel with each."""
+    total = 0.0
+    for n, payload in zip(n_tuples, payloads, strict=True):
+        row = payload.n_bytes / payload.n_rows if payload.n_rows else 0
+        total += int(n) * (bytes_each + row)
+    return int(total)

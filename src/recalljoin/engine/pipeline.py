@@ -20,7 +20,7 @@ from recalljoin.engine.intake import Intake
 from recalljoin.engine.limits import check_counts
 from recalljoin.engine.operator import JoinOperator
 from recalljoin.engine.output import Output, ResultForm, put_out
-from recalljoin.engine.payload import Payload
+from recalljoin.engine.payload import Payload, size_of
 from recalljoin.engine.pending import Pending
 from recalljoin.engine.progress import Advance, Clocks, Progress, marks_of
 from recalljoin.engine.queues import held_by_queue, held_ids
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
-    from recalljoin.engine.progress import Remembered
+    from recalljoin.engine.progress import Held, Remembered
     from recalljoin.query.bound_query import BoundQuery
 
 
@@ -118,21 +118,15 @@ class Pipeline:
     def kept_bytes(self) -> int:
         """Size of the tuples in windows and horizon, with the columns that travel with each."""
         table = self.operator.windows.rings.table
-        return self._size_of(table[:, END] - table[:, FIRST], self.operator.windows.bytes_each)
+        held = table[:, END] - table[:, FIRST]
+        return size_of(held, self.payloads, self.operator.windows.bytes_each)
 
     @property
     def buffered_bytes(self) -> int:
         """Size of the tuples that wait in buffers, with the columns that travel with each."""
         # In tuple mode every stream has two buffers.
         held = held_by_queue(self.disorder.queues).reshape(-1, self.m).sum(axis=0)
-        return self._size_of(held, self.pending.bytes_each)
-
-    def _size_of(self, n_tuples: Int64s, bytes_each: int) -> int:
-        total = 0.0
-        for n, payload in zip(n_tuples, self.payloads, strict=True):
-            row = payload.n_bytes / payload.n_rows if payload.n_rows else 0
-            total += int(n) * (bytes_each + row)
-        return int(total)
+        return size_of(held, self.payloads, self.pending.bytes_each)
 
     @property
     def retention(self) -> int:
@@ -201,6 +195,7 @@ class Pipeline:
         marks: Int64s | None = None,
         idle: NDArray[np.bool_] | None = None,
         release: int = NEVER,
+        held: Held | None = None,
     ) -> Generator[pa.RecordBatch, None, Step]:
         """Let whole ticks arrive (tick arrival).
 
@@ -220,6 +215,8 @@ class Pipeline:
             ``[tick, stream]`` streams that do not hold other streams back.
         release
             Time up to which all tuples are released, whichever stream is behind.
+        held
+            How the slowest source holds the join up, where streams have sources.
         """
         self._expect("tick")
         # Within a tick tuples count by stream, then arrival.
@@ -230,7 +227,8 @@ class Pipeline:
         )
         if marks is None:
             marks = marks_of(tick, arrivals.stream, arrivals.ts, n_ticks=n_ticks, m=self.m)
-        advance = self.progress.advance(marks, slack_of(k, n_ticks), idle=idle, release=release)
+        slack = slack_of(k, n_ticks)
+        advance = self.progress.advance(marks, slack, idle=idle, release=release, held=held)
         step = yield from self._push_advance(arrivals, tick, advance)
         return step
 
@@ -269,8 +267,8 @@ class Pipeline:
             step = yield from self._join_at_arrival(first_id, tick, advance, released)
         else:
             step = yield from self._join(released)
-        span = advance.largest_span(self.progress.base_time, tick, arrivals.ts)
-        return replace(step, tick_span=span)
+        span = advance.largest_span(tick, arrivals.ts)
+        return replace(step, tick_span=span, fronts=advance.fronts, watermarks=advance.watermarks)
 
     def _expect(self, arrival: str) -> None:
         if self.settings.arrival != arrival:
@@ -386,6 +384,11 @@ class Pipeline:
         if self.settings.arrival == "tuple":
             return self.tuples.base_time
         return self.progress.base_time
+
+    @property
+    def front(self) -> int:
+        """Clock of the slowest stream; the base time may wait for a source behind it."""
+        return self.base_time if self.settings.arrival == "tuple" else self.progress.front
 
     @property
     def local_times(self) -> Int64s:

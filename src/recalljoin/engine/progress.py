@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
 
 
+class Held(NamedTuple):
+    """How the slowest source holds the join up, tick by tick."""
+
+    slowest: Int64s
+    """Clock of the slowest source that matters after each tick; NEVER if there is none."""
+    lead: Int64s
+    """How far the base time may be ahead of that source in each tick; FOREVER: any distance."""
+    max_wait: int = FOREVER
+    """How far the watermark may be behind the slowest stream for the sake of a source."""
+    before: int = NEVER
+    """Clock of the slowest source that matters before the first of the ticks."""
+
+
 class Advance(NamedTuple):
     """Progress over a few ticks, one row a tick."""
 
@@ -31,22 +44,21 @@ class Advance(NamedTuple):
     """Watermark before the first of the ticks."""
     watermarks: Int64s
     """Watermark after each tick."""
+    fronts: Int64s
+    """Clock of the slowest stream: before the first of the ticks, and after each."""
 
-    def largest_span(self, base_time: int, tick: Int64s, ts: Int64s) -> int:
-        """Largest advance of the base time within one tick.
+    def largest_span(self, tick: Int64s, ts: Int64s) -> int:
+        """Largest advance of the slowest stream within one tick.
 
         Parameters
         ----------
-        base_time
-            Base time after the last tick.
         tick, ts
-            Ticks and timestamps of the tuples. The first base time has no base time before it, and
-            its advance is counted from the smallest timestamp.
+            Ticks and timestamps of the tuples. The first clock has no clock before it, and its
+            advance is counted from the smallest timestamp.
         """
-        base = np.append(self.base_before, base_time)
-        known = base[base != NEVER]
+        known = self.fronts[self.fronts != NEVER]
         span = int(np.diff(known).max(initial=0))
-        first = len(base) - len(known) - 1
+        first = len(self.fronts) - len(known) - 1
         if len(known) and first >= 0:
             begin = int(ts[tick == first].min(initial=known[0]))
             span = max(span, int(known[0]) - begin)
@@ -60,18 +72,28 @@ class Clocks:
     local_times: tuple[int, ...]
     base_time: int
     watermark: int
+    front: int = NEVER
+    """Clock of the slowest stream, where sources may hold the base time back."""
 
     @classmethod
     def of(cls, progress: Progress) -> Clocks:
         """The clocks as they stand."""
         local_times = tuple(int(t) for t in progress.local_times)
-        return cls(local_times, progress.base_time, progress.watermark)
+        return cls(local_times, progress.base_time, progress.watermark, progress.front)
 
     def put_into(self, progress: Progress) -> None:
         """Set the clocks of ``progress`` to these."""
         progress.local_times = np.array(self.local_times, dtype=np.int64)
         progress.base_time = self.base_time
         progress.watermark = self.watermark
+        progress.front = max(self.front, self.base_time)
+
+    def front_after(self, marks: Int64s, idle: NDArray[np.bool_], release: int) -> int:
+        """Clock of the slowest stream after a tick that is still to come."""
+        progress = Progress(len(self.local_times))
+        self.put_into(progress)
+        _, fronts = progress.fronts_after(marks[np.newaxis], idle=idle[np.newaxis], release=release)
+        return int(fronts[-1])
 
 
 class Remembered(NamedTuple):
@@ -110,6 +132,8 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.local_times = np.full(self.m, NEVER, dtype=np.int64)
+        self.front = NEVER
+        """Clock of the slowest stream; without sources the base time is the same."""
         self.base_time = NEVER
         self.watermark = NEVER
 
@@ -120,6 +144,7 @@ class Progress:
         *,
         idle: NDArray[np.bool_] | None = None,
         release: int = NEVER,
+        held: Held | None = None,
     ) -> Advance:
         """Let ticks pass.
 
@@ -134,6 +159,33 @@ class Progress:
             which the idle stream returns.
         release
             From the first tick on, no stream holds others back before this time.
+        held
+            How sources hold the join up; None where streams have no sources.
+        """
+        local, fronts = self.fronts_after(marks, idle=idle, release=release)
+        base = fronts
+        if held is not None:
+            base = np.maximum(_held_back(fronts[1:], held), release)
+            base = np.maximum.accumulate(np.concatenate(([self.base_time], base)))
+        known = base[1:] != NEVER
+        targets = np.full(len(k), NEVER, dtype=np.int64)
+        targets[known] = np.maximum(base[1:][known] - k[known], release)
+        if held is not None and held.max_wait != FOREVER:
+            known = fronts[1:] != NEVER
+            targets[known] = np.maximum(targets[known], fronts[1:][known] - held.max_wait)
+        watermarks = np.maximum.accumulate(np.concatenate(([self.watermark], targets)))
+        self.local_times = local[-1].copy()
+        self.front = int(fronts[-1])
+        self.base_time = int(base[-1])
+        self.watermark = int(watermarks[-1])
+        return Advance(local[:-1], base[:-1], int(watermarks[0]), watermarks[1:], fronts)
+
+    def fronts_after(
+        self, marks: Int64s, *, idle: NDArray[np.bool_] | None = None, release: int = NEVER
+    ) -> tuple[Int64s, Int64s]:
+        """Local times and clock of the slowest stream, before the first tick and after each.
+
+        The parameters are those of :meth:`advance`; nothing is changed.
         """
         first = self.local_times[np.newaxis]
         local = np.maximum.accumulate(np.concatenate((first, marks)), axis=0)
@@ -141,18 +193,10 @@ class Progress:
         absent = np.zeros_like(marks, dtype=np.bool_) if idle is None else idle & (marks == NEVER)
         counted = np.where(absent, FOREVER, local[1:])
         slowest = counted.min(axis=1, initial=FOREVER)
-        # With every stream idle there is no slowest stream, and the base time stands still.
+        # With every stream idle there is no slowest stream, and its clock stands still.
         slowest[slowest == FOREVER] = NEVER
         slowest = np.maximum(slowest, release)
-        base = np.maximum.accumulate(np.concatenate(([self.base_time], slowest)))
-        known = base[1:] != NEVER
-        targets = np.full(len(k), NEVER, dtype=np.int64)
-        targets[known] = np.maximum(base[1:][known] - k[known], release)
-        watermarks = np.maximum.accumulate(np.concatenate(([self.watermark], targets)))
-        self.local_times = local[-1].copy()
-        self.base_time = int(base[-1])
-        self.watermark = int(watermarks[-1])
-        return Advance(local[:-1], base[:-1], int(watermarks[0]), watermarks[1:])
+        return local, np.maximum.accumulate(np.concatenate(([self.front], slowest)))
 
     def finish(self) -> Advance:
         """End of input: the watermark goes to plus infinity."""
@@ -163,7 +207,15 @@ class Progress:
             np.array([self.base_time]),
             before,
             np.array([FOREVER], dtype=np.int64),
+            np.array([self.front, self.front]),
         )
+
+
+def _held_back(fronts: Int64s, held: Held) -> Int64s:
+    """The smaller of the slowest stream's clock and the slowest source's clock plus lead."""
+    free = (held.lead == FOREVER) | (held.slowest == NEVER)
+    behind = np.where(free, 0, held.slowest) + np.where(free, 0, held.lead)
+    return np.where(free, fronts, np.minimum(fronts, behind))
 
 
 def marks_of(tick: Int64s, stream: NDArray[np.int8], ts: Int64s, *, n_ticks: int, m: int) -> Int64s:

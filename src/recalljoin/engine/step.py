@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
@@ -94,6 +94,10 @@ def _signed(plus: tuple[Int64s, ...], minus: tuple[Int64s, ...]) -> tuple[Int64s
     return ts, n
 
 
+def _no_ticks() -> Int64s:
+    return np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Step:
     """What happened between two calls, tuple by tuple in the order of the join sequence."""
@@ -125,12 +129,16 @@ class Step:
     counted_since: int
     """The edge of the retention horizon: losses with earlier tuples are not counted."""
     tick_span: int = 0
-    """Largest advance of the base time within one tick; 0 where tuples arrive one by one."""
+    """Largest advance of the slowest stream within one tick; 0 where tuples arrive one by one."""
     n_uncomputable: int = 0
     """How often a condition could not be computed, because of an overflow or a division by zero.
     The candidate then does not match."""
     told: Told | None = None
     """What verdicts have brought; None for an inner join."""
+    fronts: Int64s = field(default_factory=_no_ticks)
+    """Clock of the slowest stream before the first tick and after each; none without ticks."""
+    watermarks: Int64s = field(default_factory=_no_ticks)
+    """Watermark after each tick."""
 
     @property
     def produced(self) -> tuple[Int64s, Int64s]:

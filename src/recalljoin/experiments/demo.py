@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -180,7 +181,7 @@ class LiveJoin:
         return [
             Look(
                 batch=row["batch"],
-                k_ms=row["k"],
+                k_ms=row["k"] / timedelta(milliseconds=1),
                 recall=row["recall"],
                 produced=row["total_produced"],
                 lost=row["total_lost"],

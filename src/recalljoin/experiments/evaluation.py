@@ -19,7 +19,7 @@ from recalljoin.experiments.packing import PIECES_DDL, packed
 from recalljoin.experiments.session import local_session
 from recalljoin.experiments.setup import Setup
 from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, read_answer
-from recalljoin.query.kinds import tick_only_faults
+from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.sources import arrow_schema
 from recalljoin.query.stream_columns import with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
@@ -133,6 +133,8 @@ class RecordedJoin:
         make_grid(query, setup.cells)
         if setup.arrival_mode == "tuple":
             faults = list(tick_only_faults(query.how, query.emit))
+            if any(stream.source is not None for stream in query.streams):
+                faults.append(SOURCES_IN_TICKS)
             if faults:
                 raise InvalidSetting("; ".join(faults) + ": set `arrival_mode` to 'tick'")
         if setup.arrival_mode == "tick" and query.streams[0].arrival is None:
@@ -204,6 +206,7 @@ def open_recording(
     *,
     time: str | None = None,
     arrival: str | None = None,
+    source: str | None = None,
     keep: bool = False,
     max_ahead: DurationLike | None = AUTO,
     time_unit: TimeUnit = "ms",
@@ -224,6 +227,9 @@ def open_recording(
         Column with the time or position of arrival, for all streams. By default ``arrival`` if
         every input has one; otherwise rows are taken as arriving in step, one of each input in
         turn.
+    source
+        Column with the source of a tuple (a device, a sensor, a partition), for all streams; by
+        default what the query says.
     keep
         Keep the inputs in memory, for many runs, until :meth:`RecordedJoin.close` is called.
     max_ahead, time_unit
@@ -239,7 +245,8 @@ def open_recording(
     stated = parse_query(query) if isinstance(query, str) else query
     frames = {name: _frame(spark, source) for name, source in inputs.items()}
     schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
-    stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
+    stated = with_columns(stated, time=time, arrival=arrival, source=source)
+    stated = with_usual_arrival(stated, schemas)
     columns = stated.spark_columns(schemas)
     found = {s.name: _input_of(s, schemas) for s in stated.streams}
     of_stream = {name: frames[given] for name, given in found.items() if given is not None}
@@ -270,6 +277,7 @@ def evaluate(
     spark: SparkSession | None = None,
     time: str | None = None,
     arrival: str | None = None,
+    source: str | None = None,
     truth: bool | Timeline = True,
     output: str | Path | None = None,
     max_ahead: DurationLike | None = AUTO,
@@ -279,7 +287,7 @@ def evaluate(
 
     Parameters
     ----------
-    query, inputs, time, arrival, max_ahead, time_unit
+    query, inputs, time, arrival, source, max_ahead, time_unit
         As in :func:`open_recording`.
     setup, truth, output
         As in :meth:`RecordedJoin.evaluate`.
@@ -292,6 +300,7 @@ def evaluate(
         inputs,
         time=time,
         arrival=arrival,
+        source=source,
         max_ahead=max_ahead,
         time_unit=time_unit,
     )
@@ -305,7 +314,7 @@ def _frame(spark: SparkSession, source: Source) -> DataFrame:
 def _input_of(stream: Stream, schemas: Mapping[str, pa.Schema]) -> str | None:
     """The input of a stream, found as in binding: by the name of the stream or of its table."""
     by_lower = {name.lower(): name for name in schemas}
-    return by_lower.get(stream.name.lower(), by_lower.get((stream.source or stream.name).lower()))
+    return by_lower.get(stream.name.lower(), by_lower.get((stream.table or stream.name).lower()))
 
 
 def _inputs_of_streams(found: Mapping[str, str | None], names: tuple[str, ...]) -> tuple[int, ...]:
@@ -328,7 +337,7 @@ def _packed_schemas(
         fields: dict[str, pa.Field] = {}
         for s, stream in enumerate(bound.streams):
             if of_streams[s] == number:
-                needed = {*needed_schema(bound, s).names, stream.arrival}
+                needed = {*needed_schema(bound, s).names, stream.arrival, stream.source}
                 fields |= {each.name: each for each in stream.columns if each.name in needed}
         chosen.append(pa.schema(list(fields.values())))
     return chosen

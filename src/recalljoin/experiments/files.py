@@ -1,4 +1,4 @@
-"""Recorded streams from files, read by Spark: Parquet or CSV, one file or a folder of files."""
+"""Recorded streams from files, read by Spark: one file of each stream, or a folder of files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType
 
 from recalljoin.errors import DatasetError
-from recalljoin.query.sources import existing, first_file, is_csv, separator_of
+from recalljoin.query.sources import CSV, JSON_LINES, existing, first_file, kind_of, separator_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +28,9 @@ _NANOS_AS_INTEGERS = "spark.sql.legacy.parquet.nanosAsLong"
 def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
     """The rows of a file or folder, with :data:`FILE` and :data:`START` beside their columns.
 
-    Files whose names end in ``.csv`` or ``.tsv`` (or these with ``.gz``) have a header line, and
-    types are inferred; all others are Parquet.
+    Files whose names end in ``.csv`` or ``.tsv`` have a header line; those that end in ``.jsonl``,
+    ``.ndjson`` or ``.json`` have an object on each line; the types of both are inferred, and both
+    may end in ``.gz``. All others are Parquet.
 
     Raises
     ------
@@ -39,9 +41,12 @@ def read_frame(spark: SparkSession, path: str | Path) -> DataFrame:
     is_local = "://" not in name
     if is_local:
         name = existing(path)
-    kind = "CSV" if is_csv(first_file(name) if is_local else name) else "Parquet"
+    kind = kind_of(first_file(name) if is_local else name)
     try:
-        if kind == "CSV":
+        if kind == JSON_LINES:
+            frame = spark.read.option("inferTimestamp", "true").json(name)
+            columns = [sf.col(_quoted(column)) for column in frame.columns]
+        elif kind == CSV:
             separator = separator_of(first_file(name))
             frame = spark.read.csv(
                 name, header=True, inferSchema=True, sep=separator, enforceSchema=False
@@ -81,7 +86,8 @@ def _read_parquet(
     columns = []
     for column in frame.columns:
         value = sf.col(_quoted(column))
-        if column in nanos:
+        # Arrow calls the times that Spark writes nanoseconds as well; Spark reads these as times.
+        if column in nanos and isinstance(frame.schema[column].dataType, LongType):
             value = sf.timestamp_micros(sf.floor(value / 1000)).alias(column)
         columns.append(value)
     return frame, columns

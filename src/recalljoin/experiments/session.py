@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 OLDEST_JAVA = 17
 
@@ -36,13 +37,17 @@ _SETTINGS = {
 }
 
 
-def local_session(*, debug: bool = False) -> SparkSession:
+def local_session(
+    *, debug: bool = False, settings: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     """The active session, or a new session on all cores of this machine.
 
     Parameters
     ----------
     debug
         Let the Java process write to standard error; most of what it writes is of no use.
+    settings
+        Further settings of a new session, or other ones.
 
     Raises
     ------
@@ -57,7 +62,7 @@ def local_session(*, debug: bool = False) -> SparkSession:
     # the path, or an interpreter that was set up for some cluster.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[*]").appName("recalljoin")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **settings}.items():
         builder = builder.config(name, value)
     if debug:
         return builder.getOrCreate()
@@ -66,10 +71,12 @@ def local_session(*, debug: bool = False) -> SparkSession:
 
 
 @contextmanager
-def running_session(*, debug: bool = False) -> Iterator[SparkSession]:
+def running_session(
+    *, debug: bool = False, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
     """A session for one piece of work; stopped afterwards unless somebody else had started it."""
     was_there = SparkSession.getActiveSession() is not None
-    spark = local_session(debug=debug)
+    spark = local_session(debug=debug, settings=settings)
     try:
         yield spark
     finally:
@@ -77,8 +84,8 @@ def running_session(*, debug: bool = False) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def require_java() -> None:
-    """See that Spark will find a version of Java that it can run on.
+def require_java() -> str:
+    """See that Spark will find a version of Java that it can run on; says which.
 
     Raises
     ------
@@ -100,6 +107,7 @@ def require_java() -> None:
         found = "one that does not tell its version" if version is None else f"Java {version[1]}"
         message = f"{rule}; {shutil.which(command)} is {found}; {advice}"
         raise InvalidSetting(message)
+    return f"Java {version[1]} at {shutil.which(command)}"
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import recalljoin
 from recalljoin.datasets import SimulatedMatch, make_syn_x3, make_syn_x4
 from recalljoin.experiments.jumps import Jumping
 from recalljoin.experiments.setup import Setup
@@ -161,7 +160,7 @@ def code_version(package: Path | None = None) -> str:
     package
         Folder of the package; by default of the package that is running.
     """
-    root = package or Path(recalljoin.__file__).parent
+    root = package or Path(__file__).parent.parent
     digest = hashlib.sha256()
     for part in SOURCES:
         path = root / part

@@ -23,6 +23,7 @@ from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.replay import TickReplay
 from recalljoin.quality.replayed import MOST_TICKS
 from recalljoin.quality.settings import PolicySettings
+from recalljoin.quality.source_lags import SourcePlan
 from recalljoin.query.durations import NANOSECONDS_PER, DurationLike, in_unit, nanoseconds
 from recalljoin.spark.cells import make_grid
 from recalljoin.spark.shares import owned_by, shares_of
@@ -192,7 +193,10 @@ class Task:
         ]
         batch = self._units(setup.by_batch, "batch")
         shares = shares_of(query, grid, arrivals, ticks_of(arrivals, length))
-        source = TickReplay(cells, arrivals, clock, length, batch=batch, shares=shares)
+        source = TickReplay(
+            cells, arrivals, clock, length,
+            batch=batch, shares=shares, sources=SourcePlan.of(settings),
+        )  # fmt: skip
         return run_replay(source, policy, settings)
 
     def _units(self, length: DurationLike, name: str) -> int:

@@ -25,10 +25,11 @@ from recalljoin.quality.adaptation import Adaptation
 from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.horizon import DEFAULT_LIMIT, HorizonPlan
 from recalljoin.quality.latency import LatencyMeter
-from recalljoin.quality.policy import ArrivalPolicy
+from recalljoin.quality.policy import ArrivalPolicy, lead_of
 from recalljoin.quality.recall import RecallMeter, Timeline
 from recalljoin.quality.record import Reported, RunRecord, Schedule
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
+from recalljoin.quality.source_lags import SourcePlan
 from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def run_adaptive(
         if tick is None:
             message = "`tick` must be given when tuples arrive in ticks"
             raise InvalidSetting(message)
-        source = TickReplay([cell], arrivals, clock, tick)
+        source = TickReplay([cell], arrivals, clock, tick, sources=SourcePlan.of(settings))
     horizon = HorizonPlan(settings, retention, horizon_memory)
     return run_replay(source, policy, settings, truth=truth, horizon=horizon)
 
@@ -215,6 +216,8 @@ def run_replay(
     took: list[float] = []
     slacks: list[Int64s] = []
     horizons: list[int] = []
+    waits: list[tuple[float, int]] = []
+    leads: list[int] = []
     latest = source.clocks.latest
     told = _Told(settings)
     remembered = (horizon or HorizonPlan(settings)).make()
@@ -232,18 +235,22 @@ def run_replay(
             k = np.full(end - begin, policy.k)
         else:
             k = source.slack_of(by_arrival, begin, end)
-        slacks.append(k)
+        source.lead = lead_of(policy)
         step = source.push(begin, end, k)
+        slacks.append(source.in_effect(step, begin, end, k))
+        watermarks, waited = source.watermarks(begin, end, slacks[-1])
+        waits.append((float(waited.sum(dtype=np.float64)), len(waited)))
         log.observe(step)
         latency.observe(
             step,
             arrived=source.arrived_at(step),
-            released=source.released_at(step, begin, end, k),
+            released=source.released_at(step, begin, end, watermarks),
         )
         if len(points) < len(ends):
             points.append((int(latest[end - 1]), step.join_time, int(k[-1]), log.n_in_order))
             estimated.append(expected)
             horizons.append(remembered.retention)
+            leads.append(source.lead)
             told.observe(source.profile)
             adaptation.observe(source.profile, source.n_delivered(begin, end))
             adaptation.adapt(source.kept)
@@ -266,6 +273,8 @@ def run_replay(
         k=k_at,
         recall=np.full(len(points), np.nan),
         reported=told.reported,
+        waits=np.array(waits, dtype=np.float64).reshape(-1, 2),
+        lead=np.array(leads, dtype=np.int64),
         horizon=np.array(horizons, dtype=np.int64),
         estimated_recall=tuple(estimated),
         counts=join_time >= source.earliest + settings.period,

@@ -9,7 +9,7 @@ the delay given to ``withWatermark``: a result is produced iff none of its membe
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import Arrivals, arrivals_of
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.engine.pipeline import Pipeline
+from recalljoin.engine.progress import Held
 from recalljoin.engine.settings import EngineSettings
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.step import drain
@@ -27,7 +28,9 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.quality.null_needs import need_of, precision_by_k
 from recalljoin.quality.profiling import follow_tuples, no_clocks
 from recalljoin.quality.settings import PolicySettings
-from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER
+from recalljoin.quality.source_lags import SourcePlan, sources_of
+from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
 from recalljoin.query.text import parse_query
@@ -45,11 +48,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+LEADS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995)
+"""Shares of the time in which the join does not stop for a source; each is tried."""
 RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 """The recalls whose watermark delay is found, besides the recall asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecallCurve:
     """Recall of growing delays, in milliseconds."""
 
@@ -63,8 +68,26 @@ class RecallCurve:
                 return delay
         return None
 
+    def __repr__(self) -> str:
+        if not self.delay_ms:
+            return "<RecallCurve: empty>"
+        waits = f"{rounded(self.delay_ms[0])} to {rounded(self.delay_ms[-1])}"
+        return f"<RecallCurve: {waits} give {self.recall[0]:.4f} to {self.recall[-1]:.4f}>"
+
 
 @dataclass(frozen=True)
+class SourceAdvice:
+    """The shortest wait with which the recall is reached, if the join waits for sources."""
+
+    wait_ms: float
+    """How far the join is behind the slowest stream, on average."""
+    k_ms: float
+    """The part of it that is waited all the time."""
+    lead_ms: float | None
+    """The join stops for a source that is further behind; None: it stops for no source."""
+
+
+@dataclass(frozen=True, repr=False)
 class Advice:
     """What a sample says about waiting."""
 
@@ -89,6 +112,23 @@ class Advice:
     """Share asked for of the rows without a partner that are true; None where there are none."""
     nulls: RecallCurve | None = None
     """This share against K; ``k_ms`` is enough for it as well."""
+    sources: SourceAdvice | None = None
+    """What waiting for sources gives; None where the streams have none."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Advice: for a recall of {self.recall:g} recalljoin waits {rounded(self.k_ms)}, "
+            f"withWatermark needs {rounded(self.watermark_ms)}; {self.n_tuples:,} tuples, "
+            f"{self.n_results:,} results>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for recall in sorted({*RECALLS, self.recall}):
+            waits = [curve.needed(recall) for curve in (self.slack, self.watermark)]
+            rows.append([f"{recall:g}", *("-" if w is None else rounded(w) for w in waits)])
+        title = f"{self.n_tuples:,} tuples, {self.n_results:,} results"
+        return html_table(title, rows, head=("recall", "recalljoin waits (K)", "withWatermark"))
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""
@@ -102,6 +142,7 @@ class Advice:
             "slack": {"delay_ms": self.slack.delay_ms, "recall": self.slack.recall},
             "watermark": {"delay_ms": self.watermark.delay_ms, "recall": self.watermark.recall},
             **self._nulls_json(),
+            **({} if self.sources is None else {"sources": asdict(self.sources)}),
         }
 
     def _nulls_json(self) -> dict[str, Any]:
@@ -119,6 +160,7 @@ def advise(
     recall: float | None = None,
     time: str | None = None,
     arrival: str | None = None,
+    source: str | None = None,
     max_ahead: DurationLike | None = AUTO,
     time_unit: TimeUnit = "ms",
 ) -> Advice:
@@ -139,6 +181,9 @@ def advise(
         Column with the time or position of arrival, for all streams. By default what the query
         says, else ``arrival`` if every input has such a column; otherwise the tables are taken as
         arriving in step, row by row.
+    source
+        Column with the source of a tuple (a device, a sensor, a partition), for all streams; by
+        default what the query says. With sources, the advice says what waiting for them gives.
     max_ahead, time_unit
         As in :func:`recalljoin.replay`.
 
@@ -150,7 +195,8 @@ def advise(
     stated = parse_query(query) if isinstance(query, str) else query
     tables = data_of(stated, inputs)
     schemas = {name: table.schema for name, table in tables.items()}
-    stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
+    stated = with_columns(stated, time=time, arrival=arrival, source=source)
+    stated = with_usual_arrival(stated, schemas)
     counted = replace(stated, select="count(*)")
     bound = counted.bind(schemas, time_unit=time_unit)
     settings = PolicySettings.of(bound)
@@ -173,6 +219,7 @@ class _Sample:
         before = no_clocks(len(query.streams))
         arrived, clocks = follow_tuples(arrivals.stream, arrivals.ts, before=before)
         base = np.concatenate((np.array([NEVER]), clocks.base[:-1]))[: len(arrivals)]
+        self.fronts = clocks.base
         self.largest_delay = int(arrived.delay.max(initial=0))
         # How far behind the slowest stream a tuple comes; the watermark delay must be larger.
         known = np.where(base == NEVER, arrivals.ts - 1, base)
@@ -209,7 +256,40 @@ class _Sample:
             watermark,
             settings.null_precision,
             nulls,
+            self._with_sources(settings, slack),
         )
+
+    def _with_sources(self, settings: PolicySettings, slack: Int64s) -> SourceAdvice | None:
+        """The lead with the shortest wait, each with the slack that it needs in this sample."""
+        numbers = sources_of(self.query, self.arrivals)
+        if numbers is None:
+            return None
+        n = len(self.arrivals)
+        ticks, ones = np.arange(n), np.ones(n, dtype=np.int64)
+        fronts = self.fronts
+        slowest, _ = (
+            SourcePlan.of(settings).clocks().advance(ticks, numbers, self.arrivals.ts, ones, fronts)
+        )
+        known = (fronts != NEVER) & (slowest != NEVER)
+        gaps = np.maximum(fronts[known] - slowest[known], 0)
+        best = (float(self._need(slack, settings.recall)), self._need(slack, settings.recall), -1)
+        for lead in np.unique(np.quantile(gaps, LEADS).astype(np.int64)).tolist() if n else []:
+            pipeline = Pipeline(
+                self.query, EngineSettings(arrival="tick", rows=False, lost=False, slack=True)
+            )
+            held = Held(slowest, np.full(n, lead, dtype=np.int64))
+            drain(pipeline.push_ticks(self.arrivals, ticks, n_ticks=n, k=MAX_TIME, held=held))
+            _, step = drain(pipeline.flush())
+            need = self._need(step.slack[0], settings.recall)
+            best = min(best, (need + float(np.maximum(gaps - lead, 0).mean()), need, lead))
+        wait, k, lead = best
+        unit = NANOSECONDS_PER[self.query.unit] / NANOSECONDS_PER["ms"]
+        return SourceAdvice(wait * unit, k * unit, None if lead < 0 else lead * unit)
+
+    @staticmethod
+    def _need(slack: Int64s, recall: float) -> int:
+        within = np.cumsum(slack)
+        return int(ENOUGH[np.searchsorted(within, (recall - 1e-12) * within[-1])])
 
     def _all_results(self) -> Step:
         """All rows of the join, counted by required slack."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from recalljoin.quality.policy import lead_of
+
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.policy import ArrivalPolicy, BufferSizePolicy, Forecast, State
@@ -54,6 +56,11 @@ class Bounded:
         """K in force."""
         k = max(self.policy.k, self.min_wait)
         return k if self.max_wait is None else min(k, self.max_wait)
+
+    @property
+    def lead(self) -> int:
+        """How far the base time may be ahead of the slowest source."""
+        return lead_of(self.policy)
 
     @property
     def phase(self) -> str | None:

@@ -16,6 +16,7 @@ import numpy as np
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profiling import follow_ticks, follow_tuples, profile_of
+from recalljoin.quality.source_lags import lags_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.arrivals import Arrivals
     from recalljoin.engine.pipeline import Pipeline
+    from recalljoin.engine.progress import Held
     from recalljoin.engine.step import Step
+    from recalljoin.quality.followed import FollowedSources
     from recalljoin.quality.profile import Profile
     from recalljoin.quality.profiling import Arrived
     from recalljoin.quality.settings import PolicySettings
+    from recalljoin.quality.tally import Tally
 
     Flags = Sequence[NDArray[np.bool_] | None]
     """For each stream which tuples are the copy that counts; None where the cell's place decides.
@@ -136,6 +140,8 @@ class Outcome:
     measures: Measures
     whole: bool
     one_by_one: bool
+    lags: tuple[Tally, Tally] | None = None
+    """How far tuples and sources were behind, where streams have sources."""
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -156,6 +162,8 @@ class Outcome:
             whole=self.whole,
             tick_span=self.step.tick_span,
         )
+        if self.lags is not None:
+            profile = replace(profile, lags=self.lags[0], gaps=self.lags[1])
         # The tuples of a tick have no order among themselves, and each cell counts its own.
         return profile if self.one_by_one else replace(profile, arrived=None)
 
@@ -187,6 +195,8 @@ class Cell:
         self._measures = measures
         self._owned = owned or Owned(np.ones(pipeline.m, dtype=np.bool_))
         self._whole = whole
+        self.sources: FollowedSources | None = None
+        """The sources of all streams, where a running join follows them."""
 
     @property
     def kept(self) -> Kept:
@@ -214,6 +224,7 @@ class Cell:
         marks: Int64s,
         idle: NDArray[np.bool_] | None = None,
         release: int = NEVER,
+        held: Held | None = None,
         flags: Flags = (),
     ) -> Generator[pa.RecordBatch, None, Outcome]:
         """Let whole ticks arrive; the other parameters go to the pipeline unchanged.
@@ -223,9 +234,15 @@ class Cell:
         before = self.pipeline.local_times
         arrived, _ = follow_ticks(arrivals.stream, arrivals.ts, tick, marks=marks, before=before)
         step = yield from self.pipeline.push_ticks(
-            arrivals, tick, n_ticks=len(marks), k=k, marks=marks, idle=idle, release=release
-        )
-        return self._taken(step, arrivals, arrived, before, flags)
+            arrivals, tick, n_ticks=len(marks), k=k, marks=marks, idle=idle, release=release,
+            held=held,
+        )  # fmt: skip
+        taken = self._taken(step, arrivals, arrived, before, flags)
+        if held is None:
+            return taken
+        here = slice(None) if taken.owned is None else taken.owned[0]
+        lags = lags_of(arrivals.ts[here], tick[here], step.fronts, held)
+        return replace(taken, lags=lags)
 
     def flush(self) -> Generator[pa.RecordBatch, None, Outcome]:
         """End the input."""

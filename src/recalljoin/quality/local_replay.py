@@ -14,7 +14,7 @@ from recalljoin.engine.doubts import doubts_about
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.replayed import Recorded, Replayed
 from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
-from recalljoin.query.kinds import tick_only_faults
+from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.options import named_options
 from recalljoin.query.quality import Quality
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
@@ -119,10 +119,10 @@ def replay(
     if emit is not None:
         stated = replace(stated, emit=emit)
     if tick is None:
-        refused = [
-            f"{fault}: give the length of a `tick`"
-            for fault in tick_only_faults(stated.how, stated.emit)
-        ]
+        faults = list(tick_only_faults(stated.how, stated.emit))
+        if any(stream.source is not None for stream in stated.streams):
+            faults.append(SOURCES_IN_TICKS)
+        refused = [f"{fault}: give the length of a `tick`" for fault in faults]
         if refused:
             raise InvalidSetting("; ".join(refused))
     tables = data_of(stated, inputs)

@@ -19,6 +19,7 @@ from recalljoin.engine.judging import LATER, OWN, UNMATCHED
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.period_needs import enough_for
+from recalljoin.quality.policy import lead_of
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s, Int64s
@@ -105,6 +106,11 @@ class PreciseNulls:
     def k(self) -> int:
         """K in force."""
         return max(self.policy.k, self.null_k)
+
+    @property
+    def lead(self) -> int:
+        """How far the base time may be ahead of the slowest source."""
+        return lead_of(self.policy)
 
     @property
     def phase(self) -> str | None:

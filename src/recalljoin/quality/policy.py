@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -73,6 +74,15 @@ class ArrivalPolicy(BufferSizePolicy, Protocol):
 
     def arrive(self, delay: Int64s) -> Int64s:
         """K in force when each tuple arrives, given the delays up to and including its own."""
+
+
+def lead_of(policy: BufferSizePolicy) -> int:
+    """How far a policy lets the base time be ahead of the slowest source.
+
+    FOREVER for a policy that does not look at sources, as the paper's and the baselines do not.
+    """
+    lead: int = getattr(policy, "lead", FOREVER)
+    return lead
 
 
 Factory = Callable[..., BufferSizePolicy]

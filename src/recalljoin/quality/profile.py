@@ -6,13 +6,14 @@ a micro-batch of one cell; the sum of two profiles describes both stretches, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recalljoin.engine.arrays import added
 from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.tally import Tally
 
@@ -128,6 +129,11 @@ class Profile:
     """Rows of these, earlier ones among them, of which a partner came after all."""
     null_needs: Int64s = field(default_factory=lambda: np.zeros((3, 1), dtype=np.int64))
     """What each K would have given (:data:`recalljoin.engine.verdicts.UNMATCHED`)."""
+    lags: Tally = field(default_factory=Tally.empty)
+    """Tuples by lag of the slowest source and by their own (:mod:`recalljoin.quality.source_lags`).
+    """
+    gaps: Tally = field(default_factory=Tally.empty)
+    """Ticks by lag of the slowest source, as often as there are cells."""
 
     @classmethod
     def empty(cls, m: int, *, granularity: int, bucket: int = 1) -> Profile:
@@ -176,6 +182,12 @@ class Profile:
     def n_late(self) -> int:
         """Tuples that reached the join out of order."""
         return int(self.late.sum())
+
+    @property
+    def largest_behind(self) -> int:
+        """How far any tuple came behind the base time, to within the width of a bin."""
+        (used,) = np.nonzero(self.behind.any(axis=0))
+        return max(0, int(ENOUGH[used[-1]]) - 1) if len(used) else 0
 
     @property
     def n_produced(self) -> int:
@@ -233,6 +245,36 @@ class Profile:
             nulls=self.nulls + other.nulls,
             false_nulls=self.false_nulls + other.false_nulls,
             null_needs=added(self.null_needs, other.null_needs),
+            lags=self.lags + other.lags,
+            gaps=self.gaps + other.gaps,
+        )
+
+    def totals(self) -> Profile:
+        """How many there were of everything, without delays and times.
+
+        Totals of profiles with different granularities and buckets can be added.
+        """
+        return replace(
+            Profile.empty(self.m, granularity=1),
+            delays=self.delays.sum(axis=1, keepdims=True),
+            in_order=self.in_order.sum(axis=1, keepdims=True),
+            late=self.late.sum(axis=1, keepdims=True),
+            largest_delay=self.largest_delay,
+            begins=self.begins,
+            ends=self.ends,
+            largest_join=self.largest_join,
+            produced=self.produced.at_once(),
+            lost=self.lost.at_once(),
+            received=tuple(tally.at_once() for tally in self.received),
+            beyond=tuple(tally.at_once() for tally in self.beyond),
+            unknown=self.unknown,
+            join_time=self.join_time,
+            base_time=self.base_time,
+            counted_since=self.counted_since,
+            tick_span=self.tick_span,
+            n_uncomputable=self.n_uncomputable,
+            nulls=self.nulls.at_once(),
+            false_nulls=self.false_nulls.at_once(),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -259,7 +301,7 @@ class Profile:
         for name, kind in _HISTOGRAMS.items():
             if values.get(name) is not None:
                 values[name] = _dense(values[name], kind, flat=name in ("n_join", "n_cross"))
-        for name in ("produced", "lost", "nulls", "false_nulls"):
+        for name in ("produced", "lost", "nulls", "false_nulls", "lags", "gaps"):
             if name in values:
                 values[name] = Tally.from_json(values[name])
         for name in ("received", "beyond"):

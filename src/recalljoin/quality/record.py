@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.recall import fulfilment, recall_against
-from recalljoin.query.durations import NANOSECONDS_PER
+from recalljoin.query.durations import NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +66,7 @@ class Reported(NamedTuple):
     """Upper bound of the recall, as far as tuples have arrived."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunRecord:
     """One run of a policy over recorded arrivals.
 
@@ -87,6 +89,11 @@ class RunRecord:
     """Recall over the last period."""
     reported: Reported
     """Recall over the last period as reported at that point, without knowing what was to come."""
+    waits: Float64s
+    """How far the join was behind the slowest stream since the adaptation point before: the sum
+    over steps, and the number of steps; the last row is about the steps after the last point."""
+    lead: Int64s
+    """How far the base time might be ahead of the slowest source; FOREVER without sources."""
     horizon: Int64s
     """How long tuples were remembered behind their windows, to count what is lost."""
     estimated_recall: tuple[float | None, ...]
@@ -149,6 +156,18 @@ class RunRecord:
         return float(self.k.mean()) if len(self.k) else 0.0
 
     @property
+    def wait(self) -> Float64s:
+        """Mean wait since the adaptation point before; not a number where nothing was known."""
+        sums, numbers = self.waits[: len(self.k)].T
+        return np.where(numbers > 0, sums / np.maximum(numbers, 1), np.nan)
+
+    @property
+    def mean_wait(self) -> float:
+        """How far the join was behind the slowest stream, the mean over all steps; 0 of none."""
+        total, n = self.waits.sum(axis=0)
+        return float(total / n) if n else 0.0
+
+    @property
     def measurements(self) -> Float64s:
         """Recall measurements that count."""
         return self.recall[self.counts]
@@ -161,6 +180,28 @@ class RunRecord:
     def phi(self, share: float = 1.0) -> float:
         """Φ: how many measurements reach the target, or ``share`` of it."""
         return fulfilment(self.measurements, share * self.target)
+
+    def _told(self) -> list[tuple[str, str]]:
+        """The most important numbers, each with its name."""
+        unit = NANOSECONDS_PER[self.unit] / NANOSECONDS_PER["ms"]
+        recall = "not measured"
+        if self.counts.any():
+            reached = f"{100 * self.phi():.1f} % of {len(self.measurements):,} periods"
+            recall = f"{self.mean_recall:.4f}, target {self.target:g} reached in {reached}"
+        return [
+            ("policy", self.policy),
+            ("recall", recall),
+            ("mean K", rounded(self.mean_k * unit)),
+            ("results", f"{self.n_produced:,} of {self.n_true:,}"),
+            ("tuples", f"{self.n_tuples:,}, {self.n_late:,} late"),
+        ]
+
+    def __repr__(self) -> str:
+        told = "; ".join(f"{name} {text}" for name, text in self._told())
+        return f"<RunRecord: {told}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("a run over recorded streams", self._told())
 
     def to_json(self) -> dict[str, Any]:
         """As text and numbers, durations in milliseconds."""
@@ -180,6 +221,9 @@ class RunRecord:
             "target": self.target,
             "k_ms": ms(self.k).tolist(),
             "avg_k_ms": ms(self.mean_k),
+            "wait_ms": _or_none(ms(self.wait)),
+            "avg_wait_ms": ms(self.mean_wait),
+            "lead_ms": [None if lead == FOREVER else ms(lead) for lead in self.lead.tolist()],
             "recall": self.measurements.tolist(),
             "avg_recall": self.mean_recall,
             "measurements": int(self.counts.sum()),

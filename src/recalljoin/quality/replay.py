@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recalljoin.engine.arrivals import ticks_of
-from recalljoin.engine.progress import marks_of
+from recalljoin.engine.progress import Held, marks_of
 from recalljoin.engine.step import Rounds, Step, drain, together
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
+from recalljoin.quality.source_lags import sources_of
+from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.horizon import Kept
     from recalljoin.quality.policy import ArrivalPolicy
     from recalljoin.quality.profile import Profile
+    from recalljoin.quality.source_lags import SourcePlan
 
 TICKS_IN_ALL, TICKS_PER_TUPLE = 10_000_000, 100
 """Ticks that an evaluation goes through one by one, with tuples or without: so many in all, or so
@@ -62,6 +65,8 @@ class Replay(ABC):
 
     earliest: int
     """Smallest timestamp of the first step; 0 if the recording is empty."""
+    lead: int = FOREVER
+    """How far the base time may be ahead of the slowest source, where streams have sources."""
 
     def __init__(self, cells: Sequence[Cell], arrivals: Arrivals) -> None:
         self.cells = cells
@@ -127,16 +132,35 @@ class Replay(ABC):
         clock: Int64s = self.arrival_clock[self._positions[numbers[~step.late]]]
         return clock
 
-    def released_at(self, step: Step, begin: int, end: int, k: Int64s) -> Int64s:
-        """Clock at the release of these tuples: when the slowest stream was K ahead of each tuple.
+    def in_effect(self, step: Step, begin: int, end: int, k: Int64s) -> Int64s:
+        """K of each step counted from the slowest stream, where sources are waited for as well.
 
-        Where tuples arrive one by one this is as exact as the streams are dense: the Synchronizer
-        also waits for the next tuple of every stream.
+        With this K, and without sources, the same tuples are released.
+        """
+        fronts, watermarks = step.fronts[1:], step.watermarks
+        if self.lead == FOREVER or len(watermarks) < end - begin:
+            return k
+        known = (fronts != NEVER) & (watermarks != NEVER)
+        waits = np.where(known, fronts, 0) - np.where(known, watermarks, 0)
+        # While nothing is released, any K will do that releases nothing.
+        return np.where(known, waits, np.where(fronts != NEVER, MAX_TIME, k))
+
+    def watermarks(self, begin: int, end: int, k: Int64s) -> tuple[Int64s, Int64s]:
+        """How far the join had come after each step, and how far that is behind the slowest stream.
+
+        ``k`` counts from the slowest stream. The second array leaves out steps before all streams
+        had begun. Where tuples arrive one by one this is as exact as the streams are dense: the
+        Synchronizer also waits for the next tuple of every stream.
         """
         base = self.clocks.base[begin:end]
-        watermarks = np.where(base == NEVER, NEVER, np.where(base == NEVER, 0, base) - k)
+        known = base != NEVER
+        watermarks = np.where(known, np.where(known, base, 0) - k, NEVER)
         watermarks = np.maximum.accumulate(np.maximum(watermarks, self._watermark))
         self._watermark = int(watermarks[-1])
+        return watermarks, base[known] - watermarks[known]
+
+    def released_at(self, step: Step, begin: int, end: int, watermarks: Int64s) -> Int64s:
+        """Clock at the release of these tuples: when the join had come to each of them."""
         steps = begin + np.searchsorted(watermarks, step.ts[~step.late])
         clock: Int64s = self.release_clock[np.minimum(steps, end - 1)]
         return clock
@@ -199,6 +223,8 @@ class TickReplay(Replay):
         Length of a micro-batch; K adapts only at the end of one. By default every tick is one.
     shares
         What each cell holds of the recording; by default the only cell holds all.
+    sources
+        How sources are followed, if streams have any.
     """
 
     def __init__(
@@ -210,6 +236,7 @@ class TickReplay(Replay):
         *,
         batch: int | None = None,
         shares: Sequence[Share] | None = None,
+        sources: SourcePlan | None = None,
     ) -> None:
         super().__init__(cells, arrivals)
         self.tick = ticks_of(arrivals, length)
@@ -224,6 +251,14 @@ class TickReplay(Replay):
         self.arrived, self.clocks = follow_ticks(
             arrivals.stream, arrivals.ts, self.tick, marks=self.marks, before=no_clocks(self.m)
         )
+        self.slowest: Int64s | None = None
+        numbers = None if sources is None else sources_of(self.query, arrivals)
+        if sources is not None and numbers is not None:
+            self._max_wait = sources.max_wait
+            ones = np.ones(len(arrivals), dtype=np.int64)
+            self.slowest, _ = sources.clocks().advance(
+                self.tick, numbers, arrivals.ts, ones, self.clocks.base
+            )
         self.shares = shares or [Share.whole(arrivals, self.tick)]
         # The tuples of tick n are at the positions from _ends[n - 1] to before _ends[n].
         self._ends = np.searchsorted(self.tick, np.arange(n), side="right")
@@ -265,10 +300,18 @@ class TickReplay(Replay):
     def push(self, begin: int, end: int, k: Int64s) -> Step:
         """Let ticks pass in all cells."""
         works = []
+        held = None
+        if self.slowest is not None:
+            held = Held(
+                self.slowest[begin:end],
+                np.full(end - begin, self.lead, dtype=np.int64),
+                self._max_wait if self.lead < FOREVER else FOREVER,
+                int(self.slowest[begin - 1]) if begin else NEVER,
+            )
         for cell, share in zip(self.cells, self.shares, strict=True):
             part, tick, flags = share.between(begin, end)
             marks = self.marks[begin:end]
-            works.append(cell.push_ticks(part, tick, k=k, marks=marks, flags=flags))
+            works.append(cell.push_ticks(part, tick, k=k, marks=marks, held=held, flags=flags))
         _, self._taken = drain(self._rounds.run(works))
         return self._together()
 
@@ -318,5 +361,7 @@ class TickReplay(Replay):
             base_time=steps[0].base_time,
             counted_since=steps[0].counted_since,
             tick_span=max(step.tick_span for step in steps),
+            fronts=steps[0].fronts,
+            watermarks=steps[0].watermarks,
             n_uncomputable=sum(step.n_uncomputable for step in steps),
         )

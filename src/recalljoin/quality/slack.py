@@ -14,13 +14,15 @@ recall that is measured (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.delays import LatestDelays, WaitByDelays
 from recalljoin.quality.feedback import Feedback
+from recalljoin.quality.leads import Leads
 from recalljoin.quality.period_needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
@@ -107,6 +109,7 @@ class RequiredSlack:
         self.latest_delays = LatestDelays(settings.period // 6)
         self.unseen = UnseenLosses(settings.period)
         self.feedback = Feedback(settings.recall, settings.period)
+        self.leads = Leads(settings)
         self._learned_k = 0
         self._follows_until = NEVER
         self._usual_before: int | None = None
@@ -127,13 +130,22 @@ class RequiredSlack:
             return "following"
         return "settled" if self._is_learned else "learning"
 
+    @property
+    def lead(self) -> int:
+        """How far the base time may be ahead of the slowest source; FOREVER: as far as it likes."""
+        return self.leads.lead
+
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
         tells_delays = self.spans.tell_delays(profile)
+        if self.lead != FOREVER:
+            # The base time waits for sources: how far a tuple is behind it tells more than a delay.
+            profile = replace(profile, largest_delay=profile.largest_behind)
         unseen = self.unseen.estimate(profile)
         self.slack.observe(profile, unseen=unseen, tells_delays=tells_delays)
         self.feedback.observe(profile, tells_delays=tells_delays)
         if tells_delays:
+            self.leads.observe(profile)
             self.latest_delays.observe(profile)
             if not self._is_learned:
                 self.delays.observe(profile)
@@ -152,6 +164,7 @@ class RequiredSlack:
             if self.feedback.latest_delays.span < self._learned_k:
                 k = max(k, chosen)
             self.k = self._rounded(k)
+        self.leads.choose(self._settled(self.periods.known))
         return self.k
 
     def _rounded(self, k: int) -> int:
@@ -320,6 +333,7 @@ class RequiredSlack:
             "latest_delays": self.latest_delays.snapshot(),
             "unseen": self.unseen.snapshot(),
             "feedback": self.feedback.snapshot(),
+            "leads": self.leads.snapshot(),
         }
 
     def restore(self, state: State) -> None:
@@ -328,6 +342,7 @@ class RequiredSlack:
         self._learned_k = state["learned_k"]
         self._usual_before = state["usual_before"]
         self.slack.restore(state["slack"])
+        self.leads.restore(state["leads"])
         self.stretches.restore(state["stretches"])
         self.periods.restore(state["periods"])
         self.spans.restore(state["spans"])

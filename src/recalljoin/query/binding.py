@@ -38,8 +38,9 @@ from recalljoin.query.outputs import (
     with_where,
 )
 from recalljoin.query.quality import bind_quality
+from recalljoin.query.role_columns import find_column, source_column, time_column
 from recalljoin.query.rules import Mismatch
-from recalljoin.query.scope import Name, Scope, find, matching
+from recalljoin.query.scope import Scope, find
 from recalljoin.query.spelling import listed, way_out
 from recalljoin.query.split import split, without_and
 from recalljoin.query.time_bounds import TimeBounds, is_implied
@@ -313,10 +314,10 @@ def _with_windows(
 
 def _schema(stream: Stream, schemas: Mapping[str, pa.Schema], faults: Faults) -> pa.Schema | None:
     schema = find(stream.name, schemas)
-    if schema is None and stream.source is not None:
-        schema = find(stream.source, schemas)
+    if schema is None and stream.table is not None:
+        schema = find(stream.table, schemas)
     if schema is None:
-        hint = way_out(stream.source or stream.name, list(schemas), known_as="schemas")
+        hint = way_out(stream.table or stream.name, list(schemas), known_as="schemas")
         faults.query.append(f"no schema is given for stream `{stream.name}`; {hint}")
     return schema
 
@@ -331,7 +332,7 @@ def _unit(
     units: set[TimeUnit] = set()
     zoned: dict[bool, str] = {}
     for stream, schema in zip(streams, schemas, strict=True):
-        column = None if schema is None else _find_column(stream.time, schema)
+        column = None if schema is None else find_column(stream.time, schema)
         if column is None:
             continue
         if pt.is_timestamp(column.type):
@@ -352,10 +353,11 @@ def _stream(
 ) -> BoundStream | None:
     if schema is None:
         return None
-    time = _time_column(stream, "time", stream.time, schema, faults)
+    time = time_column(stream, "time", schema, faults.query)
     arrival = None
     if stream.arrival is not None:
-        arrival = _time_column(stream, "arrival", stream.arrival, schema, faults)
+        arrival = time_column(stream, "arrival", schema, faults.query)
+    source = source_column(stream, schema, faults.query)
     window = in_unit(nanoseconds(stream.window or 0, name="window"), unit)
     if window > MAX_TIME:
         faults.query.append(
@@ -370,31 +372,6 @@ def _stream(
         time=time,
         arrival=arrival,
         window=window,
-        source=stream.source or stream.name,
+        table=stream.table or stream.name,
+        source=source,
     )
-
-
-def _time_column(
-    stream: Stream, role: str, name: str, schema: pa.Schema, faults: Faults
-) -> str | None:
-    column = _find_column(name, schema)
-    if column is None:
-        names = "`[5 SEC ON column]` or time='column'" if role == "time" else "arrival='column'"
-        faults.query.append(
-            f"stream `{stream.name}` has no {role} column `{name}`; name it with {names}; "
-            + way_out(name, schema.names, known_as="columns")
-        )
-        return None
-    if not (pt.is_timestamp(column.type) or pt.is_integer(column.type)):
-        hint = "cast it to a timestamp" if pt.is_date(column.type) else "name another column"
-        faults.query.append(
-            f"{role} column `{stream.name}.{column.name}` must be an integer or a timestamp, got "
-            f"{column.type}; {hint}"
-        )
-        return None
-    return str(column.name)
-
-
-def _find_column(name: str, schema: pa.Schema) -> pa.Field | None:
-    places = matching(Name(name), schema.names)
-    return schema.field(places[0]) if len(places) == 1 else None

@@ -32,8 +32,10 @@ class BoundStream:
     """Column that says when a tuple arrived; None when tuples arrive in the order of input."""
     window: int
     """Size of the window in the query's unit."""
-    source: str = ""
+    table: str = ""
     """Name of the table of the stream; differs from ``name`` when the query gives an alias."""
+    source: str | None = None
+    """Column that says which source (device, sensor, partition) a tuple is from, if any does."""
     computed: pa.Schema = field(default_factory=lambda: pa.schema([]))
     """Columns that Spark adds for the condition; ``SELECT *`` does not show them."""
 

@@ -114,6 +114,21 @@ def describe(length: int) -> str:
     return "0 s"
 
 
+def rounded(ms: float) -> str:
+    """Milliseconds as a person would say them.
+
+    Examples
+    --------
+    >>> rounded(0), rounded(7.25), rounded(640.4), rounded(2540), rounded(90_000)
+    ('0', '7.2 ms', '640 ms', '2.54 s', '90 s')
+    """
+    if ms == 0:
+        return "0"
+    if ms < 1000:
+        return f"{ms:.1f} ms" if ms < 100 and ms % 1 else f"{ms:.0f} ms"
+    return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms / 1000:,.0f} s"
+
+
 def finest(units: set[TimeUnit]) -> TimeUnit:
     """The unit in which times of all ``units`` are whole numbers."""
     return min(units, key=NANOSECONDS_PER.__getitem__)

@@ -146,12 +146,13 @@ def _streams(bound: BoundQuery) -> list[str]:
             f"window {_duration(stream.window, bound)}",
             f"time {stream.time}",
             f"arrival {stream.arrival}" if stream.arrival else "",
-            f"from {stream.source}" if stream.source not in ("", stream.name) else "",
+            f"source {stream.source}" if stream.source else "",
+            f"from {stream.table}" if stream.table not in ("", stream.name) else "",
         ]
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True) if n).rstrip()
         for row in rows
     ]
 

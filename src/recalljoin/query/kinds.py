@@ -56,6 +56,10 @@ def kind_faults(how: object, emit: object, m: int) -> Iterator[str]:
         yield f"there is no way `emit={emit!r}`; {way_out(str(emit), EMITS, known_as='ways')}"
 
 
+SOURCES_IN_TICKS: Final = "the sources of a stream are followed where tuples arrive in ticks"
+"""Why streams cannot have sources where tuples arrive one by one."""
+
+
 def tick_only_faults(how: How, emit: Emit) -> Iterator[str]:
     """Why a kind of join is refused where tuples arrive one by one."""
     reason = (

@@ -44,6 +44,10 @@ class Stream:
     arrival
         Column that says when a tuple arrived, to replay recorded data; None for live data.
     source
+        Column that says which source a tuple is from: a sensor, a device, a partition. Sources
+        are mostly in order by themselves, so the join can wait for the one that is behind instead
+        of waiting all the time. None: the stream is one source.
+    table
         Name of the table the tuples come from, if other than ``name``: two streams of a query
         may read one table.
 
@@ -64,13 +68,15 @@ class Stream:
     window: DurationLike | None = field(default=None, kw_only=True)
     arrival: str | None = field(default=None, kw_only=True)
     source: str | None = field(default=None, kw_only=True)
+    table: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check what can be checked without a schema."""
-        examples = {"name": "orders", "time": "ts", "arrival": "arrived"}
+        examples = {"name": "orders", "time": "ts", "arrival": "arrived", "source": "device"}
         given: dict[str, object] = {role: getattr(self, role) for role in examples}
-        if self.arrival is None:
-            del given["arrival"]
+        for role in ("arrival", "source"):
+            if given[role] is None:
+                del given[role]
         faults = [
             f"`{role}` of a stream must be a name, got {value!r}; write {examples[role]!r} instead"
             for role, value in given.items()
@@ -87,7 +93,8 @@ class Stream:
     def __repr__(self) -> str:
         # The data are shown by their kind: a whole table would bury the rest.
         data = () if self.data is None else (f"<{type(self.data).__name__}>",)
-        others = {role: getattr(self, role) for role in ("time", "window", "arrival", "source")}
+        roles = ("time", "window", "arrival", "source", "table")
+        others = {role: getattr(self, role) for role in roles}
         named = [f"{role}={value!r}" for role, value in others.items() if value is not None]
         return f"Stream({', '.join([repr(self.name), *data, *named])})"
 
@@ -164,7 +171,7 @@ class Query:
         Parameters
         ----------
         schemas
-            By name of the stream, or of its source.
+            By name of the stream, or of its table.
         """
         return columns_for_spark(self, schemas)
 
@@ -180,7 +187,7 @@ class Query:
         Parameters
         ----------
         schemas
-            By name of the stream, or of its source.
+            By name of the stream, or of its table.
         time_unit
             What integer time columns count in: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. The query
             counts in the finest unit among its time columns.

@@ -1,7 +1,8 @@
 """The outline of a query: the places of its clauses, and the two clauses that are not SQL.
 
 * A window in brackets follows a stream's name, before or after its alias: ``orders [5 SEC] AS o``.
-  ``[RANGE 5 SECONDS]`` is the same window, and ``[5 SEC ON column]`` names the time column.
+  ``[RANGE 5 SECONDS]`` is the same window, ``[5 SEC ON column]`` names the time column, and
+  ``[5 SEC SOURCE column]``, or ``[5 SEC ON column SOURCE column]``, the source of a tuple.
 * ``WITH RECALL 0.95 OVER 1 MINUTE EVERY 1 SECOND MAX WAIT 10 SECONDS`` closes the query, with
   ``MIN WAIT`` and ``INITIAL WAIT`` as well, and ``NULL PRECISION 0.99`` after the recall of an
   outer join; all but the recall may be left out.
@@ -51,10 +52,11 @@ _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 @dataclass(frozen=True)
 class Window:
-    """``[5 SEC ON column]`` as written."""
+    """``[5 SEC ON column SOURCE column]`` as written."""
 
     duration: str
     time: str | None
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -183,18 +185,23 @@ def _read_window(cursor: Cursor) -> Window:
         cursor.refuse("windows are lengths of time, not numbers of rows", cursor.before)
     cursor.takes("RANGE")
     duration = cursor.duration("a window is a duration in brackets, such as `[5 SEC]`")
-    time = None
-    if cursor.takes("ON"):
-        column = cursor.token
-        if column is None or column.token_type == TokenType.R_BRACKET:
-            cursor.refuse("the name of the time column is missing after ON", cursor.before)
-        time = column.text
-        cursor.at += 1
+    time = _read_column(cursor, "ON", "time")
+    source = _read_column(cursor, "SOURCE", "source")
     if cursor.token is None:
         cursor.refuse("the window's bracket is not closed; write `]` after it", bracket)
     if not cursor.takes_type(TokenType.R_BRACKET):
         cursor.refuse(f"expected `]` to end the window, got `{cursor.token.text}`", cursor.token)
-    return Window(duration, time)
+    return Window(duration, time, source)
+
+
+def _read_column(cursor: Cursor, word: str, what: str) -> str | None:
+    if not cursor.takes(word):
+        return None
+    column = cursor.token
+    if column is None or column.token_type == TokenType.R_BRACKET:
+        cursor.refuse(f"the name of the {what} column is missing after {word}", cursor.before)
+    cursor.at += 1
+    return str(column.text)
 
 
 def _read_recall(cursor: Cursor) -> RecallClause:

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Source = Any
-"""A Spark DataFrame, an Arrow table or schema, or the path of a Parquet or CSV file or folder."""
+"""A Spark DataFrame, an Arrow table or schema, or the path of a file or folder."""
 
-_CSV: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+CSV: Final = "CSV"
+JSON_LINES: Final = "JSON lines"
+PARQUET: Final = "Parquet"
+_ENDS: Final = {
+    CSV: (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+    JSON_LINES: (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz"),
+}
 
 
 def schema_of(source: Source, *, stream: str) -> pa.Schema:
@@ -25,7 +31,7 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
     ----------
     source
         A Spark DataFrame, streaming or not; an Arrow table, reader or schema; or the path of a
-        Parquet or CSV file, or of a folder with such files.
+        file of Parquet, CSV or JSON lines, or of a folder with such files.
     stream
         Name of the stream, for messages.
 
@@ -51,7 +57,7 @@ def schema_of(source: Source, *, stream: str) -> pa.Schema:
         return arrow_schema(source, stream=stream)
     message = (
         f"the data of stream `{stream}` must be a Spark DataFrame, an Arrow table or schema, or "
-        f"the path of a Parquet or CSV file, got {type(source).__name__}"
+        f"the path of a Parquet, CSV or JSON lines file, got {type(source).__name__}"
     )
     raise InvalidSetting(message)
 
@@ -117,9 +123,18 @@ def first_file(name: str) -> str:
     return str(_files_in(path)[0]) if path.is_dir() else name
 
 
-def is_csv(name: str) -> bool:
-    """Whether a file is CSV by its name; all others are Parquet."""
-    return name.lower().endswith(_CSV)
+def kind_of(name: str) -> str:
+    """What a file holds, by the end of its name.
+
+    Examples
+    --------
+    >>> kind_of("clicks.CSV.gz"), kind_of("clicks.jsonl"), kind_of("clicks")
+    ('CSV', 'JSON lines', 'Parquet')
+    """
+    for kind, ends in _ENDS.items():
+        if name.lower().endswith(ends):
+            return kind
+    return PARQUET
 
 
 def separator_of(name: str) -> str:
@@ -135,9 +150,14 @@ def _schema_of_file(path: str | Path) -> pa.Schema:
     name = str(path)
     if "://" not in name:
         name = first_file(existing(path))
-    kind = "CSV" if is_csv(name) else "Parquet"
+    kind = kind_of(name)
     options = pyarrow.csv.ParseOptions(delimiter=separator_of(name))
-    form = ds.CsvFileFormat(options) if kind == "CSV" else ds.ParquetFileFormat()
+    forms = {
+        CSV: ds.CsvFileFormat(options),
+        JSON_LINES: ds.JsonFileFormat(),
+        PARQUET: ds.ParquetFileFormat(),
+    }
+    form = forms[kind]
     try:
         return ds.dataset(name, format=form).schema
     except (pa.ArrowException, OSError) as error:

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 USUAL_ARRIVAL = "arrival"
 
 
-def with_columns(query: Query, *, time: str | None = None, arrival: str | None = None) -> Query:
-    """The query with other columns of event time and arrival, where they are given."""
-    given = {"time": time, "arrival": arrival}
+def with_columns(
+    query: Query,
+    *,
+    time: str | None = None,
+    arrival: str | None = None,
+    source: str | None = None,
+) -> Query:
+    """The query with other columns of event time, arrival and source, where they are given."""
+    given = {"time": time, "arrival": arrival, "source": source}
     changes = {name: value for name, value in given.items() if value is not None}
     return replace(query, streams=tuple(replace(stream, **changes) for stream in query.streams))
 

@@ -82,6 +82,7 @@ def parse_query(
         Functions of your own that the query calls.
     time
         Time column, of all streams or by stream; ``[5 SEC ON column]`` in the text overrides it.
+        ``[5 SEC SOURCE column]`` says which source a tuple is from.
     arrival
         Column that says when a tuple arrived, of all streams or by stream.
     schemas
@@ -222,14 +223,15 @@ class _Reading:
             return
         if table.args.get("alias") and table.args["alias"].columns:
             self._fault(f"`{shortened(text_of(table))}` in FROM: columns cannot be renamed there")
-        source = ".".join(part.name for part in table.parts)
-        self._add_stream(table.alias or table.name, source, window)
+        full_name = ".".join(part.name for part in table.parts)
+        self._add_stream(table.alias or table.name, full_name, window)
 
-    def _add_stream(self, name: str, source: str, window: Window | None) -> None:
+    def _add_stream(self, name: str, table: str, window: Window | None) -> None:
         settings: dict[str, Any] = {
             "time": (window and window.time) or _for_stream(self._time, name) or "ts",
             "arrival": _for_stream(self._arrival, name),
-            "source": None if source == name else source,
+            "source": window and window.source,
+            "table": None if table == name else table,
         }
         try:
             stream = Stream(name, window=window.duration if window else None, **settings)

@@ -6,37 +6,43 @@ left in the control log, and lets the policy choose K and the horizon.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import time
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from recalljoin.quality.source_lags import say_of_sources
+from recalljoin.spark.alarms import Alarms
+from recalljoin.spark.control_log import Run
+from recalljoin.spark.figures import MeasuredRecall
 from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.options import METRICS
 from recalljoin.spark.packing import Control
-from recalljoin.spark.report import MeasuredRecall
+from recalljoin.spark.rolling import Rolling
 from recalljoin.spark.waiting import GENEROUS, Waiting, WaitLimits
 
 if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
+    from recalljoin.quality.source_lags import SourcePlan
     from recalljoin.spark.cells import Grid
     from recalljoin.spark.chained import Upstream
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.notices import Notices
+    from recalljoin.spark.report import Report
 
 _LOG = logging.getLogger(__name__)
 
 CONTROL_LOG = "control_log"
 """Entry of an offset with the place of the control log, so that a query's progress tells it."""
-LAYOUT = 5
+LAYOUT = 6
 """How the state of a checkpoint is laid out. Offsets say so, because a state variable of another
 name would look like an empty state."""
-COMPACT_AFTER = 256
-"""When there are reports of this many batches, they are put together."""
-_NOT_COMPACTED = 8
 _SHORTEST_LOOK = 0.1
 """Seconds between two looks at the control log while there is no data."""
 
@@ -62,10 +68,14 @@ class ControlPlan:
     """The cells, if keys found to be hot are to be spread over them."""
     limits: WaitLimits = GENEROUS
     """How much may wait for a stream that is behind."""
+    sources: SourcePlan | None = None
+    """How sources are followed; None where streams have none."""
     upstream: tuple[Upstream, ...] = ()
     """Joins whose results are streams of this join."""
     name: str = METRICS
     """Name of the join's metrics in the query's progress."""
+    text: str = ""
+    """What the join does and how, for people."""
 
 
 class BatchPlanner:
@@ -82,16 +92,19 @@ class BatchPlanner:
         self._adaptation = plan.policy.adaptation(plan.horizon)
         self._measured = MeasuredRecall()
         self._waiting = Waiting(plan.limits)
+        self._alarms = Alarms(plan.name)
         self._last_batch = -1
         self._last_clock: int | None = None
         self._last_had_data = True
         self._first_call = True
         self._bounded = False
         self._looked_at = float("-inf")
-        self._n_loose = 0
+        self._rolling = Rolling(plan.log)
+        self._has_begun = False
+        self._learned_until = -1
         self._tracker = None if plan.grid is None else HotTracker(plan.grid)
         self._told: list[Any] | None = None
-        self._has_claimed = False
+        self._has_claimed = self._has_said = False
 
     def first_offset(self) -> dict[str, Any]:
         """The offset before the first batch."""
@@ -105,6 +118,7 @@ class BatchPlanner:
             "retention": None,
             "limited": False,
             "release": None,
+            "sources": None,
             "hot": [],
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -162,6 +176,7 @@ class BatchPlanner:
             "retention": self._adaptation.retention,
             "limited": self._adaptation.is_limited,
             "release": release,
+            "sources": self._sources(),
             "hot": hot,
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -180,6 +195,10 @@ class BatchPlanner:
             # The query is new, or its control log was lost.
             return max(int(start["k"]), self._adaptation.k)
         return self._adaptation.k
+
+    def _sources(self) -> dict[str, Any] | None:
+        plan = self._plan.sources
+        return None if plan is None else say_of_sources(plan, self._adaptation.lead)
 
     def _say_if_limited(self, before: bool) -> None:
         is_limited = self._adaptation.is_limited
@@ -221,23 +240,57 @@ class BatchPlanner:
             # While no data come, Spark asks a hundred times a second.
             return False
         self._looked_at = now
+        if not self._has_begun:
+            self._begin()
         before = self._last_batch
         for report in self._plan.log.reports_after(self._last_batch):
-            report.show_to(self._adaptation)
-            self._measured.observe(report)
-            self._waiting.observe(report)
-            if self._plan.notices is not None:
-                self._plan.notices.observe(report)
+            self._observe(report)
+            self._alarms.observe(report)
             if self._tracker is not None:
                 self._tracker.observe(report.n_arrived, report.heavy)
+            # A restart has seen less of what came before than the run that noted its figures.
+            self._rolling.add(report, report.figures or self._measured.figures())
             self._last_batch, self._last_clock = report.batch, report.clock
             self._last_had_data = report.has_data
-            self._n_loose += 1
-        if self._n_loose >= COMPACT_AFTER:
-            # The last batches are left out: they may be run again, and would report again.
-            self._plan.log.compact(self._last_batch - _NOT_COMPACTED)
-            self._n_loose = _NOT_COMPACTED
+        self._alarms.speak()
+        if self._last_batch > before:
+            self._rolling.put_away(self._learned)
         return self._last_batch > before
+
+    def _begin(self) -> None:
+        """Begin with what is rolled up of batches long ago, and with what was learned from them."""
+        rolled = self._rolling.begin()
+        learned = rolled.learned
+        if learned is not None and learned["for"] == self._settings:
+            self._adaptation.restore(learned["state"])
+            self._learned_until = learned["batch"]
+        self._measured = MeasuredRecall(rolled.since)
+        for stretch in rolled.with_times:
+            self._observe(stretch.report)
+        self._last_batch = rolled.until
+        self._has_begun = True
+
+    def _observe(self, report: Report) -> None:
+        if report.batch > self._learned_until:
+            report.show_to(self._adaptation)
+        self._measured.observe(report)
+        self._waiting.observe(report)
+        if self._plan.notices is not None:
+            self._plan.notices.observe(report)
+
+    @cached_property
+    def _settings(self) -> str:
+        """What the policy is told, so that its state is not given to a policy that differs."""
+        policy = self._plan.policy
+        taught = hashlib.sha256(json.dumps(policy.learned, sort_keys=True).encode()).hexdigest()
+        return repr((policy.settings, policy.choice, policy.options, taught, self._plan.horizon))
+
+    def _learned(self) -> dict[str, Any] | None:
+        """State of the policy; None for a user's own policy, which learns from reports alone."""
+        if not isinstance(self._plan.policy.choice, str):
+            return None
+        state = self._adaptation.snapshot()
+        return {"batch": self._last_batch, "for": self._settings, "state": state}
 
     def rows(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Any, ...]]:
         """What is said to the cells in the batch that ends with ``end``: a row for each cell."""
@@ -248,6 +301,9 @@ class BatchPlanner:
         if "owner" in end and not self._has_claimed:
             self._plan.log.claim(end["owner"])
             self._has_claimed = True
+        if not self._has_said:
+            self._plan.log.write_run(Run(end["clock"], self._plan.name, self._plan.text))
+            self._has_said = True
         # The offset holds the hot keys as well, in case the control log was lost.
         self._tell_tasks(end["hot"])
         # Offsets of an old checkpoint lack some entries.
@@ -260,6 +316,7 @@ class BatchPlanner:
             limited=end.get("limited", False),
             phase=end.get("phase"),
             release=end.get("release"),
+            sources=end["sources"],
         )
         head = control.to_json()
         return [(key, cell, head, None) for cell, key in enumerate(self._plan.keys)]

@@ -21,6 +21,7 @@ import pyarrow as pa
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.hot_keys import Version, can_split
+from recalljoin.spark.report import BATCH
 from recalljoin.spark.tick_cell import TickCell
 from recalljoin.spark.tuple_cell import TupleCell
 
@@ -77,6 +78,10 @@ class CellPlan:
     """Where cells report to, if anywhere."""
     period: int
     """Recall is measured over this long."""
+    target: float | None = None
+    """The recall asked for, which reports repeat; None where K is fixed."""
+    max_wait: int | None = None
+    """The longest K allowed, which reports repeat; None for no limit."""
     measures: Measures
     """How profiles count."""
     mode: Mode = ByTick()
@@ -213,6 +218,8 @@ def run_batch(
     report = taking.report(delivery, restored=restored)
     watch.stop("report")
     report.seconds.update({"route": delivery.route_seconds} | watch.seconds)
+    if delivery.control is not None:
+        report.seconds[BATCH] = max(0.0, time.time() - delivery.control.clock / 1000)
     if plan.log is not None:
         plan.log.write_report(report)
     return report

@@ -12,16 +12,16 @@ import pyarrow as pa
 from recalljoin.engine.chunks import Chunk, is_over, last_in_window, needed_at
 from recalljoin.engine.progress import Clocks, Remembered
 from recalljoin.engine.times import NEVER, times_of
+from recalljoin.errors import undamaged
+from recalljoin.spark.framing import framed, unframed
 from recalljoin.spark.hot_keys import FIRST
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.packing import (
     OWNED,
-    framed,
     needed_schema,
     owned_in,
     table_of,
     to_bytes,
-    unframed,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.spark.delivery import Delivery
 
-LAYOUT = 4
+LAYOUT = 5
 """Layout of the state that is written, and the only layout that can be read."""
 LARGEST_CHUNK = 1 << 26
 """Most bytes of tuples in one state value, unless a single body is larger."""
@@ -67,6 +67,12 @@ class Meta:
     local_times: list[int]
     base_time: int = NEVER
     watermark: int = NEVER
+    front: int = NEVER
+    """Clock of the slowest stream."""
+    sources: str | None = None
+    """Clocks of the sources, where they are followed."""
+    follows: dict[str, Any] | None = None
+    """How sources are followed, as the control source said last."""
     token: str = ""
     """Random name of this very state; empty before the first batch."""
     next_chunk: int = 0
@@ -89,7 +95,7 @@ class Meta:
     @property
     def clocks(self) -> Clocks:
         """How far the streams have come."""
-        return Clocks(tuple(self.local_times), self.base_time, self.watermark)
+        return Clocks(tuple(self.local_times), self.base_time, self.watermark, self.front)
 
 
 def read_meta(store: CellStore, identity: str, m: int) -> Meta:
@@ -105,13 +111,14 @@ def read_meta(store: CellStore, identity: str, m: int) -> Meta:
     content = store.read_meta()
     if content is None:
         return Meta(identity, [NEVER] * m, seen_at=[None] * m, confirmed=[0] * m)
-    values = json.loads(content)
-    check_layout(values.get("layout"), LAYOUT)
-    check_identity(values["identity"], identity)
-    values["chunks"] = [(number, last) for number, last in values["chunks"]]
-    if values["remembered"] is not None:
-        values["remembered"] = Remembered(*values["remembered"])
-    return Meta(**values)
+    with undamaged("the state of a cell"):
+        values = json.loads(content)
+        check_layout(values.get("layout"), LAYOUT)
+        check_identity(values["identity"], identity)
+        values["chunks"] = [(number, last) for number, last in values["chunks"]]
+        if values["remembered"] is not None:
+            values["remembered"] = Remembered(*values["remembered"])
+        return Meta(**values)
 
 
 @dataclass(frozen=True)
@@ -174,9 +181,10 @@ def append(
         add_chunk(store, meta, content, last)
     meta.remembered = remembered
     meta.local_times = list(now.local_times)
-    meta.base_time, meta.watermark = now.base_time, now.watermark
+    meta.base_time, meta.watermark, meta.front = now.base_time, now.watermark, now.front
     meta.token = uuid.uuid4().hex
-    store.write_meta(json.dumps(asdict(meta)))
+    # Not `asdict`, which copies everything: there may be hundreds of chunks.
+    store.write_meta(json.dumps(vars(meta)))
 
 
 def add_chunk(store: CellStore, meta: Meta, content: bytes, last: int) -> None:
@@ -210,7 +218,18 @@ def encode_part(stored: StoredChunk, chosen: Sequence[NDArray[np.bool_]]) -> byt
 
 
 def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
-    """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing."""
+    """The chunk of :func:`encode_chunk`; it refers to ``content`` and copies nothing.
+
+    Raises
+    ------
+    StateVersionError
+        When the bytes are damaged.
+    """
+    with undamaged("a chunk of a cell's tuples"):
+        return _decoded(query, content)
+
+
+def _decoded(query: BoundQuery, content: bytes) -> StoredChunk:
     head, bodies = unframed(content)
     tables = [table_of(query, s, parts) for s, parts in enumerate(bodies)]
     times = [
@@ -218,7 +237,9 @@ def decode_chunk(query: BoundQuery, content: bytes) -> StoredChunk:
         for stream, table in zip(query.streams, tables, strict=True)
     ]
     before = head["before"]
-    clocks = Clocks(tuple(before["local_times"]), before["base_time"], before["watermark"])
+    clocks = Clocks(
+        tuple(before["local_times"]), before["base_time"], before["watermark"], before["front"]
+    )
     kept = head.get("remembered")
     remembered = None if kept is None else Remembered(*kept)
     return _stored(query, tables, times, before=clocks, batch=head["batch"], remembered=remembered)

@@ -44,9 +44,12 @@ class Upstream:
 
 def upstream_of(frame: DataFrame) -> tuple[Upstream, ...]:
     """The joins that a streaming DataFrame comes from."""
-    texts = _options_of_sources(frame, FORMAT)
-    plans: Iterator[ControlPlan] = (Sealed.from_text(text).open() for text in texts)
-    return tuple(Upstream(plan.log, plan.flush, plan.name) for plan in plans)
+    return tuple(Upstream(plan.log, plan.flush, plan.name) for plan in plans_of(frame))
+
+
+def plans_of(frame: DataFrame) -> list[ControlPlan]:
+    """The plans of the joins that a streaming DataFrame comes from."""
+    return [Sealed.from_text(text).open() for text in _options_of_sources(frame, FORMAT)]
 
 
 def _options_of_sources(frame: DataFrame, source: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.bound_query import RESULT_TIME
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.sources import arrow_schema
+from recalljoin.spark.packing import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,9 @@ def bind_frames(
         With every fault of the query.
     """
     _refuse_alike(frames)
-    schemas = {name: arrow_schema(frame, stream=name) for name, frame in frames.items()}
+    schemas = {
+        name: arrow_schema(frame.drop(UNREADABLE), stream=name) for name, frame in frames.items()
+    }
     columns = query.spark_columns(schemas)
     computed = computed_schemas(columns, frames)
     bound = query.bind(schemas, time_unit=time_unit, computed=computed)

@@ -2,15 +2,22 @@
 
     <folder>/owner                      the join that the folder belongs to, as its offsets name it
     <folder>/query                      the id of the query that the join is part of
+    <folder>/runs/<time>                what a run of the join was asked for, from that time on
     <folder>/reports/<batch>/<cell>     what a cell has seen in a batch
-    <folder>/history/<first>-<last>     reports of many old batches, all cells together
+    <folder>/history/<first>-<last>     reports of many batches, all cells together
+    <folder>/rolled/<last>              stretches of all batches up to the last, and what the policy
+                                        had learnt
     <folder>/hot                        keys that are spread over cells, and since which batch
     <folder>/moves/<batch>/<cell>       tuples handed over when hot keys change
-    <folder>/late/<stream>/...          late tuples, Parquet
-    <folder>/refused/<stream>/...       refused rows, Parquet
+    <folder>/late/<stream>/...          late tuples (:mod:`recalljoin.spark.row_files`)
+    <folder>/refused/<stream>/...       refused rows
 
 Every object has one writer and is written as a whole; a retry writes the same content again. So the
 folder may be on an object store.
+
+Reports go from one place to the next: each is written to the new place first, and is removed from
+the old one a round later, so that whoever has listed the folder before still finds everything. What
+is in two places is read once (:mod:`recalljoin.spark.rolling` says when and how much).
 
 Objects may get lost all the same, or be cut short where a disk is full. Reports are only for
 learning: a batch with a lost or damaged report is passed over. Hot keys and handed-over tuples
@@ -19,23 +26,38 @@ decide about results, so that a query stops where one of these is damaged.
 
 from __future__ import annotations
 
+import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from recalljoin.errors import InvalidSetting, StateVersionError
+from recalljoin.spark.framing import sealed, unsealed
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
+from recalljoin.spark.row_files import folder_of, row_files, rows_name
+from recalljoin.spark.stretch import NOTHING_ROLLED, Rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _LOG = logging.getLogger(__name__)
+_ROLLED = ".jsonl.gz"
+
+
+class Run(NamedTuple):
+    """One run of a join, from its start to its stop."""
+
+    since: int
+    """The driver's clock when its first batch was planned, in milliseconds since 1970."""
+    name: str
+    """Name of the join."""
+    text: str
+    """What the join does and how, for people."""
 
 
 @dataclass(frozen=True)
@@ -101,48 +123,108 @@ class ControlLog(LogFolder):
             )
             raise InvalidSetting(message)
 
+    def write_run(self, run: Run) -> None:
+        """Say what the run that begins was asked for. Called by the driver alone."""
+        self.write(f"runs/{run.since:015d}.json", json.dumps(run._asdict()).encode())
+
+    def runs(self) -> list[Run]:
+        """The runs of the join, in order; a run whose file is damaged is left out."""
+        found = []
+        for name in self.names("runs"):
+            with suppress(ValueError, TypeError):
+                found.append(Run(**json.loads(self.read(f"runs/{name}") or b"")))
+        return found
+
     def write_report(self, report: Report) -> None:
         """Leave a cell's report."""
         name = f"reports/{report.batch:012d}/{report.cell:05d}.json"
-        self.write(name, report.to_json().encode())
+        self.write(name, sealed(report.to_json()).encode())
 
     def reports_after(self, batch: int) -> Iterator[Report]:
         """Reports of the batches after ``batch``, over all cells and in order.
 
         A batch that some cell has not reported is left out. If it is the newest one, its reports
-        may still come; otherwise they are lost.
+        may still come; otherwise they are lost. Batches of long ago are only in stretches
+        (:meth:`rolled`).
         """
-        for first, last in self._history():
-            if last > batch:
-                name = _history_name(first, last)
-                for line in (self.read(name) or b"").splitlines():
-                    report = self._decoded(line, name)
-                    if report is not None and report.batch > batch:
-                        yield report
-                        batch = report.batch
-        for number in self._reported():
+        # Reports are listed before the history, as that is the way they go.
+        numbers = [number for number in self.reported() if number >= batch]
+        new = [number for number in numbers if number > batch]
+        is_whole = new == list(range(batch + 1, batch + 1 + len(new)))
+        if not is_whole or not (new or batch in numbers):
+            for first, last in self._history():
+                if last > batch:
+                    name = _history_name(first, last)
+                    for line in (self.read(name) or b"").splitlines():
+                        report = self._decoded(line, name)
+                        if report is not None and report.batch > batch:
+                            yield report
+                            batch = report.batch
+        for number in new:
             if number > batch:
                 complete = self._report(number)
                 if complete is not None:
                     yield complete
 
-    def compact(self, last: int) -> None:
-        """Put the reports of old batches, up to ``last``, into one object.
+    def put_together(self, reports: Sequence[Report]) -> int:
+        """Put reports of batches, over all cells and in order, into one object.
 
-        Called by the driver alone. If that is interrupted, some batches are stored twice for a
-        while, but are read once.
+        Returns its size. Called by the driver alone.
         """
-        numbers = [number for number in self._reported() if number <= last]
-        kept = max((end for _, end in self._history()), default=-1)
-        reports = [self._report(number) for number in numbers if number > kept]
-        known = [report for report in reports if report is not None]
-        if known:
-            name = _history_name(known[0].batch, known[-1].batch)
-            self.write(name, "\n".join(report.to_json() for report in known).encode())
+        content = "\n".join(sealed(report.to_json()) for report in reports).encode()
+        self.write(_history_name(reports[0].batch, reports[-1].batch), content)
+        return len(content)
+
+    def write_rolled(self, rolled: Rolled) -> None:
+        """Keep stretches, which take the place of earlier ones. Called by the driver alone."""
+        self.write(_rolled_name(rolled.until), rolled.to_bytes())
+
+    def rolled(self) -> Rolled:
+        """The stretches that old batches are rolled up into; none in a young log."""
+        found = self._rolled()
+        for number in reversed(found):
+            name = _rolled_name(number)
+            content = self.read(name)
+            if content is None:
+                continue
+            try:
+                return Rolled.from_bytes(content)
+            except ValueError as error:
+                _LOG.warning(
+                    "%s/%s is damaged (%s): %s",
+                    self.shown,
+                    name,
+                    str(error).partition("\n")[0],
+                    "the one before is read" if number != found[0]
+                    else "the counts of its batches are lost, which changes no result",
+                )  # fmt: skip
+        return NOTHING_ROLLED
+
+    def files(self) -> list[tuple[int, int]]:
+        """The last batch and the size of each file of the history, in order."""
         system, root = self.place
-        for number in numbers:
-            with self.named(f"reports/{number:012d}", "removed"):
-                system.delete_dir(f"{root}/reports/{number:012d}")
+        spans = self._history()
+        paths = [f"{root}/{_history_name(*span)}" for span in spans]
+        with self.named("history", "listed"):
+            infos = system.get_file_info(paths) if paths else []
+        return [(last, info.size or 0) for (_, last), info in zip(spans, infos, strict=True)]
+
+    def reported(self) -> list[int]:
+        """The batches that still have reports of single cells, in order."""
+        return [int(name) for name in self.names("reports") if name.isdecimal()]
+
+    def forget_report(self, batch: int) -> None:
+        """Remove the reports of single cells of a batch, which is in the history."""
+        self.remove(f"reports/{batch:012d}", folder=True)
+
+    def forget_history(self, upto: int) -> None:
+        """Remove what the stretches up to batch ``upto`` have taken the place of."""
+        for first, last in self._history():
+            if last <= upto:
+                self.remove(_history_name(first, last))
+        for number in self._rolled():
+            if number < upto:
+                self.remove(_rolled_name(number))
 
     def write_moves(self, since: int, cell: int, content: bytes) -> None:
         """Leave tuples for other cells, which take them over in batch ``since``."""
@@ -154,20 +236,20 @@ class ControlLog(LogFolder):
 
     def forget_moves(self, before: int) -> None:
         """Remove the tuples that were handed over for batches before ``before``."""
-        system, root = self.place
         for name in self.names("moves"):
             if name.isdecimal() and int(name) < before:
-                with self.named(f"moves/{name}", "removed"):
-                    system.delete_dir(f"{root}/moves/{name}")
-
-    def _reported(self) -> list[int]:
-        return [int(name) for name in self.names("reports") if name.isdecimal()]
+                self.remove(f"moves/{name}", folder=True)
 
     def _history(self) -> list[tuple[int, int]]:
         names = (name.removesuffix(".jsonl").split("-") for name in self.names("history")
                  if name.endswith(".jsonl"))  # fmt: skip
         spans = (name for name in names if len(name) == 2 and all(map(str.isdecimal, name)))
         return [(int(first), int(last)) for first, last in spans]
+
+    def _rolled(self) -> list[int]:
+        names = (name.removesuffix(_ROLLED) for name in self.names("rolled")
+                 if name.endswith(_ROLLED))  # fmt: skip
+        return [int(name) for name in names if name.isdecimal()]
 
     def _report(self, batch: int) -> Report | None:
         """The report of a batch over all cells; None if the report of some cell is not there."""
@@ -182,7 +264,7 @@ class ControlLog(LogFolder):
         if content is None:
             return None
         try:
-            return Report.from_json(content.decode())
+            return Report.from_json(unsealed(content.decode()))
         except StateVersionError:
             raise
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
@@ -199,21 +281,16 @@ class ControlLog(LogFolder):
         """Leave late or refused rows of a stream as Parquet."""
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        name = f"{kind}/{_as_folder(stream)}/{batch:012d}-{cell:05d}.parquet"
-        self.write(name, sink.getvalue().to_pybytes())
+        self.write(rows_name(kind, stream, batch, cell), sink.getvalue().to_pybytes())
 
-    def rows_folder(self, kind: str, stream: str) -> str | None:
-        """Where late or refused rows of a stream are; None when no row was written."""
-        system, root = self.place
-        folder = f"{kind}/{_as_folder(stream)}"
-        chosen = pafs.FileSelector(f"{root}/{folder}", allow_not_found=True)
-        if any(info.path.endswith(".parquet") for info in system.get_file_info(chosen)):
-            return f"{self.folder}/{folder}"
-        return None
+    def row_paths(self, kind: str, stream: str) -> list[str]:
+        """The files that have late or refused rows of a stream, each row once."""
+        folder = folder_of(kind, stream)
+        return [f"{self.folder}/{folder}/{each.name}" for each in row_files(self, folder)[0]]
 
     def exists(self) -> bool:
         """Whether any batch has been reported."""
-        return bool(self._reported() or self._history())
+        return bool(self.reported() or self._history() or self._rolled())
 
     def is_of_a_join(self) -> bool:
         """Whether a join has written to the folder, even if no batch of it has ended yet."""
@@ -221,7 +298,7 @@ class ControlLog(LogFolder):
 
     def last_report(self) -> Report | None:
         """Report of the newest batch that all cells have reported; None before the first."""
-        for number in reversed(self._reported()):
+        for number in reversed(self.reported()):
             complete = self._report(number)
             if complete is not None:
                 return complete
@@ -234,9 +311,8 @@ class ControlLog(LogFolder):
         return None
 
 
-def _as_folder(stream: str) -> str:
-    """A stream's name as the name of a folder, whatever characters it has."""
-    return quote(stream, safe=" ").replace(".", "%2E")
+def _rolled_name(until: int) -> str:
+    return f"rolled/{until:012d}{_ROLLED}"
 
 
 def _history_name(first: int, last: int) -> str:

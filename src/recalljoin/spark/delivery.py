@@ -17,6 +17,7 @@ from recalljoin.spark.packing import (
     CONTROL,
     REASON,
     REFUSED,
+    SOURCES,
     Control,
     Head,
     from_bytes,
@@ -24,6 +25,7 @@ from recalljoin.spark.packing import (
     owned_in,
     to_bytes,
 )
+from recalljoin.spark.source_parcels import SourceMarks, merged_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,6 +87,21 @@ class Delivery:
         """Keys that many tuples of a task have."""
         self.spans: list[list[Span]] = [[] for _ in range(m)]
         """For each stream the number of tuples by span of time, in all cells together."""
+        self.source_bodies: list[list[bytes]] = [[] for _ in range(m)]
+        """For each stream what tasks tell of its sources."""
+
+    def sources(self) -> SourceMarks:
+        """How far the sources of all streams have come in the batch, in all cells together.
+
+        A source cannot be further than its stream: tuples too far ahead were taken out.
+        """
+        found = [
+            merged_marks(map(from_bytes, bodies), int(mark))
+            for bodies, mark in zip(self.source_bodies, self.marks, strict=True)
+        ]
+        names = {number: name for each in found for number, name in each.names.items()}
+        columns = [np.concatenate([each[at] for each in found]) for at in range(3)]
+        return SourceMarks(columns[0], columns[1], columns[2], names)
 
     @property
     def is_end(self) -> bool:
@@ -218,8 +235,9 @@ def deliver(query: BoundQuery, parcels: Iterable[tuple[str, bytes | None]]) -> D
     delivery.has_data = not all(head.tells_nothing for head in heads)
     for s, bodies in enumerate(pieces.bodies(REFUSED, m)):
         delivery.refused_rows[s] = [from_bytes(body) for body in bodies]
+    delivery.source_bodies = pieces.bodies(SOURCES, m)
     for head in heads:
-        if head.kind == REFUSED or head.piece:
+        if head.kind in (REFUSED, SOURCES) or head.piece:
             continue
         s = head.stream
         delivery.n_arrived[s] += head.n

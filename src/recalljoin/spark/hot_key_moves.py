@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.chunks import is_over, last_in_window
-from recalljoin.errors import RecallJoinError
+from recalljoin.errors import RecallJoinError, undamaged
 from recalljoin.spark.cell_state import (
     StoredChunk,
     add_chunk,
@@ -26,8 +26,9 @@ from recalljoin.spark.cell_state import (
     read_chunks,
 )
 from recalljoin.spark.cells import Hot, key_hashes
+from recalljoin.spark.framing import framed, unframed
 from recalljoin.spark.hot_keys import Version
-from recalljoin.spark.packing import OWNED, framed, to_bytes, unframed
+from recalljoin.spark.packing import OWNED, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +119,8 @@ def _moves(plan: CellPlan, changed: Hot) -> Callable[[StoredChunk], list[NDArray
 
 
 def _handed_over(plan: CellPlan, content: bytes) -> Iterator[StoredChunk]:
-    _, (chunks,) = unframed(content)
+    with undamaged("what cells handed over"):
+        _, (chunks,) = unframed(content)
     for chunk in chunks:
         yield decode_chunk(plan.query, bytes(chunk))
 

@@ -28,7 +28,8 @@ from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
-from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.interpreters import check_workers
+from recalljoin.spark.packing import UNREADABLE, needed_schema, routed_schema
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
@@ -72,7 +73,7 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     query
         What to join.
     frames
-        The DataFrame of each stream, by the name of the stream or of its source.
+        The DataFrame of each stream, by the name of the stream or of its table.
     settings
         How the join is run.
 
@@ -83,8 +84,9 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     InvalidSetting
         When settings contradict each other, the DataFrames or the session's settings.
     """
-    by_stream = {each.name: _frame_of(each.name, each.source, frames) for each in query.streams}
+    by_stream = {each.name: _frame_of(each.name, each.table, frames) for each in query.streams}
     spark = same_session(list(by_stream.values()))
+    check_workers(spark)
     streaming = {name: frame.isStreaming for name, frame in by_stream.items()}
     if len(set(streaming.values())) > 1:
         message = f"either all streams are streaming DataFrames or none, got {streaming}"
@@ -107,6 +109,12 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
             "in `arrival`, to replay it"
         )
         raise InvalidSetting(message)
+    if any(each.source is not None for each in query.streams):
+        message = (
+            "the sources of a stream are followed in streaming queries; for recorded data use "
+            "`recalljoin evaluate --source`, or recalljoin.replay with a `tick`"
+        )
+        raise InvalidSetting(message)
     with quick_start(spark):
         return _replayed(query, by_stream, settings, spark)
 
@@ -122,7 +130,7 @@ def _streaming(
         n_groups=default_groups(spark),
         control_log=_control_log(spark, settings),
     )
-    needed = [needed_schema(plan.cells.query, s) for s in range(len(frames))]
+    needed = [routed_schema(plan.cells.query, s) for s in range(len(frames))]
     require(spark, plan.layout.n_groups, needed)
     spark.dataSource.register(PlainSource)
     before = [upstream_of(plan.frames[stream.name]) for stream in plan.query.streams]
@@ -138,7 +146,8 @@ def _streaming(
     for s, stream in enumerate(plan.query.streams):
         route = routing(plan.cells, s, watches=plan.finds_hot_keys, is_chained=bool(before[s]))
         frame = plan.frames[stream.name]
-        parcels = parcels.unionAll(in_arrow(frame, needed[s].names, plainly(route), PARCELS_DDL))
+        read = [*needed[s].names, *(name for name in frame.columns if name == UNREADABLE)]
+        parcels = parcels.unionAll(in_arrow(frame, read, plainly(route), PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -146,7 +155,7 @@ def _streaming(
         left = parcels.groupBy("key").transformWithStateInPandas(
             PlainProcessor(plan.cells), leaving, "Append", "None"
         )
-    observed = left.observe(settings.name, *totals(sf.col(COUNTS)))
+    observed = left.observe(settings.name, *totals(sf.col(COUNTS), plan.query))
     return selected(unfolded(observed, folded, output), plan.query)
 
 
@@ -239,12 +248,13 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     query = output.query
     streams = [query.streams[s] for s in output.shown]
-    fields = [StructField(stream.name, frames[stream.name].schema) for stream in streams]
+    schemas = {name: frame.drop(UNREADABLE).schema for name, frame in frames.items()}
+    fields = [StructField(stream.name, schemas[stream.name]) for stream in streams]
     if query.select is not None:
         fields = []
         for column in query.select:
             (read,) = columns(column.expression)
-            kind = frames[query.streams[read.stream].name].schema[read.name].dataType
+            kind = schemas[query.streams[read.stream].name][read.name].dataType
             fields.append(StructField(column.name, kind))
     time = output.schema.field(RESULT_TIME).type
     return StructType([*fields, StructField(RESULT_TIME, from_arrow_type(time))])

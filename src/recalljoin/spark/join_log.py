@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -12,19 +13,21 @@ from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.query.durations import NANOSECONDS_PER, describe
+from recalljoin.query.durations import NANOSECONDS_PER, rounded
+from recalljoin.query.html_table import html_table
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.spelling import way_out
 from recalljoin.spark.batch_planner import CONTROL_LOG
+from recalljoin.spark.clocks import Clock
 from recalljoin.spark.columns import quoted
 from recalljoin.spark.control_log import ControlLog
-from recalljoin.spark.packing import PLACE
+from recalljoin.spark.packing import PLACE, REASON, UNREADABLE
 from recalljoin.spark.progress import forecast_table, progress_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -44,12 +47,21 @@ class JoinLog:
         return self._log.folder
 
     def progress(self) -> DataFrame:
-        """What the join has done, one row a batch.
+        """What the join has done, one row a batch; of old batches one row a minute, hour or day.
 
         Returns
         -------
         DataFrame
-            K (and where K changes inside a batch, all its values in turn) and watermark.
+            When the batch was ``planned``, and how long it ``took`` until all cells had reported.
+            K (and where K changes inside a batch, all its values in turn), an interval; watermark
+            and base time, timestamps or integers as ``result_time`` is. The ``target``, and
+            ``below_target``: whether ``recall`` is below it. ``stalled``: the stream for which
+            everything waits although nothing comes of it. ``streams``: for each stream its
+            ``time``, how far it is ``behind`` the stream that is furthest, its ``lag`` behind the
+            driver's clock (null where times are no dates), tuples that ``arrived`` and were
+            ``late``, the ``rate`` of tuples a second, and ``idle``, whether others do not wait for
+            it any more. ``latency``: how long results of the batch waited on average, which is K
+            less the slack they required.
             ``recall`` over the last period, as estimated after the batch: what recall was going to
             be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``, the
             bounds of recall as far as tuples had arrived. ``recall_settled``: the lowest recall of
@@ -67,8 +79,18 @@ class JoinLog:
             ``horizon_memory`` makes it shorter (``horizon_limited``); ``replication``, copies made
             of a tuple; ``busiest``, the work of the busiest cell, in tuples and results, as a
             multiple of the mean cell's; cells ``restored`` from state; time by stage in seconds,
-            over all cells. A watermark that has not begun or has ended is
-            null. There are no rows before the first batch has ended.
+            over all cells. ``wait``, how far the watermark is behind the slowest stream. Where
+            streams have sources: how many ``sources`` have a clock, the ``lead`` that the join may
+            have over the slowest one before it stops (null: it stops for none), and while it
+            stops, which source it is ``held_by``, and how far that source is behind the slowest
+            stream (``held_for``). A watermark that has not begun or has ended is null. There are no
+            rows before the first batch has ended.
+
+            Where old batches are rolled up, ``rolled_up`` is ``minute``, ``hour``, ``day`` or
+            ``older``; it is null for a single batch. The row is about ``batches`` batches, from
+            ``first_batch`` to ``batch``. Counts and seconds are sums; all else is as of the last
+            batch, but ``recall_settled`` with its bounds is the lowest that was known when the row
+            was put together, and K was between ``k_lowest`` and ``k_highest``.
         """
         return self._spark.createDataFrame(progress_table(self._log))
 
@@ -78,8 +100,8 @@ class JoinLog:
         Returns
         -------
         DataFrame
-            The wait ``k``, in the query's unit of time, and the ``recall`` that it would have given
-            over the last period, in ascending order of both; for a join that shows tuples without
+            The wait ``k``, an interval, and the ``recall`` that it would have given over the last
+            period, in ascending order of both; for a join that shows tuples without
             a partner, also the ``null_precision`` that it would have given.
 
         Raises
@@ -97,15 +119,15 @@ class JoinLog:
         -------
         DataFrame
             Each tuple as a struct of the columns that the query reads, its ``delay`` behind its
-            stream, the number of results ``lost`` with the tuple, whether it came ``beyond`` the
-            horizon within which losses are known, and its ``batch``.
+            stream (an interval), the number of results ``lost`` with the tuple, whether it came
+            ``beyond`` the horizon within which losses are known, and its ``batch``.
 
         Raises
         ------
         InvalidSetting
             When the join has no such stream, or no late tuple of the stream is kept.
         """
-        rows = self._spark.read.parquet(self._rows_folder("late", stream))
+        rows = self._spark.read.parquet(*self._row_paths("late", stream))
         names = [name for name in _own(rows.columns) if not name.startswith("__")]
         copies = Window.partitionBy("__batch", PLACE)
         # A tuple with copies has lost results in several cells; one of these cells owns it.
@@ -117,7 +139,7 @@ class JoinLog:
             .where("__owned")
             .select(
                 sf.struct(*map(quoted, names)).alias(stream),
-                sf.col("__delay").alias("delay"),
+                self._interval(sf.col("__delay")).alias("delay"),
                 sf.col("__all_lost").alias("lost"),
                 sf.col("__beyond").alias("beyond"),
                 sf.col("__batch").alias("batch"),
@@ -140,7 +162,7 @@ class JoinLog:
         InvalidSetting
             When the join has no such stream, or no such tuple is kept.
         """
-        rows = self._spark.read.parquet(self._rows_folder("false_nulls", stream))
+        rows = self._spark.read.parquet(*self._row_paths("false_nulls", stream))
         names = [name for name in _own(rows.columns) if not name.startswith("__")]
         return rows.select(
             sf.struct(*map(quoted, names)).alias(stream), sf.col("__batch").alias("batch")
@@ -149,25 +171,48 @@ class JoinLog:
     def refused(self, stream: str) -> DataFrame:
         """The rows of a stream that could not take part, as a struct, with the ``reason``.
 
+        Where a source decodes text, such as JSON from Kafka, ``text`` has the text of the rows
+        that could not be decoded.
+
         Raises
         ------
         InvalidSetting
             When the join has no such stream, or no row of the stream was refused.
         """
-        rows = self._spark.read.parquet(self._rows_folder("refused", stream))
-        names = [name for name in _own(rows.columns) if name != "__reason"]
+        paths = self._row_paths("refused", stream)
+        # Only files with a row that could not be decoded have a column for its text.
+        rows = self._spark.read.option("mergeSchema", "true").parquet(*paths)
+        names = [name for name in _own(rows.columns) if name not in (REASON, UNREADABLE)]
+        text = [sf.col(UNREADABLE).alias("text")] if UNREADABLE in rows.columns else []
         return rows.select(
-            sf.struct(*map(quoted, names)).alias(stream),
-            sf.col("__reason").alias("reason"),
+            sf.struct(*map(quoted, names)).alias(stream), sf.col(REASON).alias("reason"), *text
         )
 
+    def explain(self) -> str:
+        """What the join does and how, in words; empty if its release did not write that down."""
+        runs = self._log.runs()
+        return runs[-1].text if runs else ""
+
     def __repr__(self) -> str:
+        told = "; ".join(f"{name} {text}" for name, text in self._told())
+        return f"<JoinLog {self._log.shown!r}: {told or 'no batch yet'}>"
+
+    def _repr_html_(self) -> str:
+        told = self._told() or [("batch", "none yet")]
+        return html_table(f"join {self._log.shown}", told)
+
+    def _told(self) -> list[tuple[str, str]]:
         last = self._log.last_report()
         if last is None:
-            return f"<JoinLog {self._log.shown!r}: no batch yet>"
-        wait = describe(last.k * NANOSECONDS_PER[last.unit])
-        streams = ", ".join(last.streams)
-        return f"<JoinLog {self._log.shown!r}: {streams}; batch {last.batch}, K {wait}>"
+            return []
+        recall = "-" if last.recall_before is None else f"{last.recall_before:.4f}"
+        target = "" if last.target is None else f" (target {last.target:g})"
+        return [
+            ("streams", ", ".join(last.streams)),
+            ("batch", f"{last.batch}"),
+            ("K", rounded(Clock.of(last).ms(last.k))),
+            ("recall", recall + target),
+        ]
 
     @property
     def _spark(self) -> SparkSession:
@@ -179,10 +224,17 @@ class JoinLog:
             message = "there is no Spark session; give one, as in rj.open(control_log, spark=spark)"
             raise InvalidSetting(message) from error
 
-    def _rows_folder(self, kind: str, stream: str) -> str:
-        folder = self._log.rows_folder(kind, stream)
-        if folder is not None:
-            return folder
+    def _interval(self, units: Column) -> Column:
+        """A number in the query's unit as an interval."""
+        last = self._log.last_report()
+        unit = NANOSECONDS_PER["ms" if last is None else last.unit]
+        seconds = units.cast("decimal(20,0)") * sf.lit(Decimal(unit).scaleb(-9))
+        return sf.make_dt_interval(secs=seconds.cast("decimal(18,6)"))
+
+    def _row_paths(self, kind: str, stream: str) -> list[str]:
+        paths = self._log.row_paths(kind, stream)
+        if paths:
+            return paths
         named = kind.replace("_", " ")
         message = f"`control_log` {self._log.shown!r} holds no {named} rows of stream {stream!r}"
         last = self._log.last_report()

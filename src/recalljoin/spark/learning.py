@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,9 @@ def taught(plan: PolicyPlan, known: Known, unit: TimeUnit) -> PolicyPlan:
     log = ControlLog(str(known))
     last: Report | None = None
     adaptation = plan.adaptation(None)
-    for report in log.reports_after(-1) if log.exists() else ():
+    rolled = log.rolled()
+    known_reports = [stretch.report for stretch in rolled.with_times]
+    for report in chain(known_reports, log.reports_after(rolled.until)):
         _check(report, plan, unit, log)
         report.show_to(adaptation)
         last = report

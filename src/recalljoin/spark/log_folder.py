@@ -96,7 +96,11 @@ class LogFolder:
         """The content of an object; None if there is no such object."""
         system, root = self.place
         try:
-            with self.named(name, "read"), system.open_input_stream(f"{root}/{name}") as stream:
+            # Arrow would unpack what is called `.gz`.
+            with (
+                self.named(name, "read"),
+                system.open_input_stream(f"{root}/{name}", compression=None) as stream,
+            ):
                 return stream.read()  # type: ignore[no-any-return]
         except FileNotFoundError:
             return None
@@ -108,7 +112,7 @@ class LogFolder:
         with self.named(name, "written"):
             system.create_dir(path.rpartition("/")[0], recursive=True)
             if not isinstance(system, pafs.LocalFileSystem):
-                with system.open_output_stream(path) as stream:
+                with system.open_output_stream(path, compression=None) as stream:
                     stream.write(content)
                 return
             # A file appears as a whole or not at all: a reader must never see half of it.
@@ -122,6 +126,12 @@ class LogFolder:
                     os.replace(draft, path)  # noqa: PTH105 - a string all along
             finally:
                 draft.unlink(missing_ok=True)
+
+    def remove(self, name: str, *, folder: bool = False) -> None:
+        """Remove an object, or a folder; it may be gone already, if a listing was old."""
+        system, root = self.place
+        with suppress(FileNotFoundError), self.named(name, "removed"):
+            (system.delete_dir if folder else system.delete_file)(f"{root}/{name}")
 
     @contextmanager
     def named(self, name: str, done: str) -> Iterator[None]:

@@ -9,12 +9,10 @@ and a cell must hear of the progress of all streams.
 from __future__ import annotations
 
 import json
-import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from recalljoin.query.kinds import shown
 from recalljoin.spark.ahead import Span, spans_of
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.hot_keys import Heavy, heavy_keys
+from recalljoin.spark.source_parcels import follows_sources, source_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,8 +60,13 @@ OWNED = "__owned"
 
 REASON = "__reason"
 """Column that says why a row was refused."""
+UNREADABLE = "__unreadable"
+"""Column of a source that decodes text: the text of a row that could not be decoded, else null. The
+query does not see this column."""
+UNREADABLE_VALUE = "unreadable value"
+"""Why a row was refused whose text could not be decoded."""
 
-TUPLES, REFUSED, CONTROL = "tuples", "refused", "control"
+TUPLES, REFUSED, CONTROL, SOURCES = "tuples", "refused", "control", "sources"
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,11 @@ class Router:
         """Schema of the packed tuples."""
         return needed_schema(self.query, self.stream)
 
+    @cached_property
+    def routed(self) -> pa.Schema:
+        """Schema of the tuples that come in."""
+        return routed_schema(self.query, self.stream)
+
     def route(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """Parcels for all cells, from the rows of one task."""
         part = 0
@@ -159,23 +168,40 @@ class Router:
         """Parcels for all cells, from one piece of a task's rows."""
         begin = time.perf_counter()
         bound = self.query.streams[self.stream]
+        unreadable = None
+        if UNREADABLE in table.column_names:
+            unreadable, table = table.column(UNREADABLE), table.drop(UNREADABLE)
         # Rows are picked faster from one piece; and the types become those of the bound query.
-        table = table.cast(self.schema).combine_chunks()
+        table = table.select(self.routed.names).cast(self.routed).combine_chunks()
         ts, known = times_of(table.column(bound.time), self.query.unit, self.query.time_unit)
         in_range = known & (ts >= -MAX_TIME) & (ts <= MAX_TIME)
         usable = in_range
         if bound.arrival is not None:
             usable = in_range & np.asarray(table.column(bound.arrival).is_valid())
+        if unreadable is not None:
+            usable = usable & np.asarray(unreadable.is_null())
         refused: dict[str, int] = {}
         if not usable.all():
             known_but = np.where(in_range, NULL_ARRIVAL, TIME_OUT_OF_RANGE)
-            reasons = np.where(known, known_but, NULL_TIME)[~usable]
+            reasons = np.where(known, known_but, NULL_TIME)
+            if unreadable is not None:
+                reasons = np.where(unreadable.is_null(), reasons, UNREADABLE_VALUE)
+            reasons = reasons[~usable]
             names, counts = np.unique(reasons, return_counts=True)
             refused = dict(zip(names.tolist(), counts.tolist(), strict=True))
-            rows = table.filter(pa.array(~usable)).append_column(REASON, pa.array(reasons))
+            rows = table.select(self.schema.names).filter(pa.array(~usable))
+            rows = rows.append_column(REASON, pa.array(reasons))
+            if unreadable is not None:
+                rows = rows.append_column(UNREADABLE, unreadable.filter(pa.array(~usable)))
             head = Head(REFUSED, self.stream, task, part)
             yield self._parcels(head, [(0, to_bytes(rows))])
             table, ts = table.filter(pa.array(usable)), ts[usable]
+        if len(ts) and follows_sources(self.query):
+            sources = source_table(self.query, self.stream, table, ts)
+            named, plain = to_bytes(sources), to_bytes(sources.drop_columns(["name"]))
+            told = [(cell, plain if cell else named) for cell in range(self.grid.n_cells)]
+            yield self._parcels(Head(SOURCES, self.stream, task, part), told)
+        table = table.select(self.schema.names)
         heavy = []
         if self.watches:
             heavy = heavy_keys(self.query, self.grid, self.stream, table, ts)
@@ -284,6 +310,8 @@ class Control:
     """The phase of the policy that chose K, if the policy has phases."""
     release: int | None = None
     """Time up to which all tuples are released, whichever stream is behind; None: as usual."""
+    sources: dict[str, Any] | None = None
+    """How sources are followed, if they are (:mod:`recalljoin.quality.source_lags`)."""
 
     def to_json(self) -> str:
         """As text, the head of a parcel."""
@@ -313,6 +341,12 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
     return pa.schema([f for f in stream.columns if f.name in names])
 
 
+def routed_schema(query: BoundQuery, s: int) -> pa.Schema:
+    """The columns of a stream that routing tasks read: those of the query, and the source."""
+    needed, stream = needed_schema(query, s).names, query.streams[s]
+    return pa.schema([f for f in stream.columns if f.name in needed or f.name == stream.source])
+
+
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:
     """The tuples of a stream, from the bodies that hold them."""
     tables = [from_bytes(body) for body in bodies]
@@ -330,27 +364,6 @@ def to_bytes(rows: pa.Table | pa.RecordBatch) -> bytes:
 def from_bytes(content: bytes | memoryview) -> pa.Table:
     """Rows from :func:`to_bytes`; the rows refer to ``content`` without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
-
-
-def framed(head: Mapping[str, Any], groups: Sequence[Sequence[bytes]]) -> bytes:
-    """Groups of bodies as one value, behind a head that says where each body ends."""
-    lengths = [[len(body) for body in bodies] for bodies in groups]
-    text = json.dumps({**head, "lengths": lengths}).encode()
-    return b"".join((struct.pack("<q", len(text)), text, *(b for bodies in groups for b in bodies)))
-
-
-def unframed(content: bytes) -> tuple[dict[str, Any], list[list[memoryview]]]:
-    """Head and groups of :func:`framed`; the bodies refer to ``content`` without a copy."""
-    (size,) = struct.unpack_from("<q", content)
-    head: dict[str, Any] = json.loads(content[8 : 8 + size])
-    view = memoryview(content)
-    at = 8 + size
-    groups = []
-    for lengths in head.pop("lengths"):
-        ends = np.cumsum([at, *lengths]).tolist()
-        groups.append([view[begin:end] for begin, end in pairwise(ends)])
-        at = ends[-1]
-    return head, groups
 
 
 def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

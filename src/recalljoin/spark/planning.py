@@ -16,9 +16,10 @@ from recalljoin.quality.adaptation import PolicyPlan, plan_policy
 from recalljoin.quality.cell import Measures
 from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
+from recalljoin.quality.source_lags import SourcePlan
 from recalljoin.query.durations import MAX_TIME, in_unit, nanoseconds, too_long
 from recalljoin.query.expressions import Column
-from recalljoin.query.kinds import tick_only_faults
+from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.sizes import n_bytes
 from recalljoin.spark.ahead import AheadRule
 from recalljoin.spark.batch_planner import ControlPlan
@@ -31,6 +32,8 @@ from recalljoin.spark.hot_keys import can_split
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
+from recalljoin.spark.plan_text import plan_text
+from recalljoin.spark.source_parcels import follows_sources
 from recalljoin.spark.waiting import WaitLimits
 
 if TYPE_CHECKING:
@@ -85,8 +88,10 @@ class JoinPlan:
             notices=Notices(integer_streams(self.query), self.query.time_unit),
             grid=self.layout.grid if self.finds_hot_keys else None,
             limits=self.limits,
+            sources=SourcePlan.of(self.policy.settings) if follows_sources(self.query) else None,
             upstream=upstream,
             name=self.name,
+            text=plan_text(self),
         )
 
 
@@ -148,6 +153,8 @@ def plan_join(
     by_tuple = _arrives_by_tuple(settings)
     if by_tuple:
         faults = list(tick_only_faults(bound.how, bound.emit))
+        if follows_sources(bound):
+            faults.append(f"{SOURCES_IN_TICKS}: leave arrival='tuple' out")
         if faults:
             raise InvalidSetting("; ".join(faults))
         n_cells = 1
@@ -179,6 +186,8 @@ def plan_join(
         identity=identity_of(bound, layout, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
+        target=target.recall if bound.quality is not None else None,
+        max_wait=target.max_wait if bound.quality is not None else None,
         measures=Measures.of(target),
         mode=ByTuple(policy, horizon) if by_tuple else ByTick(),
         idle_after=idle_after,
@@ -306,6 +315,12 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
     return hot
 
 
+def _sources(bound: BoundQuery) -> dict[str, dict[str, str | None]]:
+    if not follows_sources(bound):
+        return {}
+    return {"sources": {stream.name: stream.source for stream in bound.streams}}
+
+
 def identity_of(
     bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT, arrival: str = "tick"
 ) -> str:
@@ -329,6 +344,7 @@ def identity_of(
             "groups": layout.n_groups,
             "hot_keys": named_hot.keys,
             "arrival": arrival,
+            **_sources(bound),
             **({} if bound.how == "inner" else {"how": bound.how}),
             **({} if bound.emit == "ordered" else {"emit": bound.emit}),
         }

@@ -1,25 +1,22 @@
-"""What cells report of a batch, how reports are added, and the recall read from reports."""
+"""What cells report of a batch, and how reports of cells and of batches are added."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.engine.output import time_type
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.null_precision import NullPrecision
 from recalljoin.quality.profile import Profile
-from recalljoin.quality.recall import RecallMeter
-from recalljoin.quality.settled_recall import SettledRecall
 from recalljoin.spark.hot_keys import Heavy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.quality.cell import Cell
@@ -28,6 +25,10 @@ if TYPE_CHECKING:
 
 LAYOUT = 3
 """Layout of the reports that are written, and the only layout that can be read."""
+BATCH = "batch"
+"""Among the seconds by stage: how long the whole batch took, from its planning to the report."""
+_LONGEST = ("route", BATCH)
+"""Stages of which the longest counts: every cell reports about the same tasks, or waits as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +74,36 @@ class Report:
     """Approximate size of these tuples."""
     n_delivered: int
     """Tuples taken in, copies included."""
-    n_busiest: int
-    """Tuples taken in and results found by the busiest cell."""
+    loads: tuple[int, ...]
+    """For each cell the tuples taken in and the results found."""
     n_restored: int
     """Cells that were rebuilt from state, as their instance was not in the worker's memory."""
     profile: Profile
     """What the policy learns from."""
     buffered_bytes: int = 0
     """Approximate size of the tuples that wait, copies included."""
+    front: int = NEVER
+    """Clock of the slowest stream."""
+    lead: int | None = None
+    """How far the base time may be ahead of the slowest source; None: no source holds it back."""
+    slowest: int = NEVER
+    """Clock of the slowest source that matters; NEVER where there is none."""
+    held_by: str | None = None
+    """Name of that source."""
+    n_sources: int | None = None
+    """Sources that have a clock; None where streams have no sources."""
     n_early: int = 0
     """Tuples released although a stream was still behind them, as too much was waiting."""
+    target: float | None = None
+    """The recall asked for; None where K is fixed."""
+    max_wait: int | None = None
+    """The longest K allowed; None for no limit."""
+    time_type: str = "int64"
+    """Arrow's name for the type of the time of results."""
+    emit: str = "ordered"
+    """When results leave."""
+    idle: tuple[bool, ...] = ()
+    """For each stream whether it was silent for longer than ``idle_after``."""
     phase: str | None = None
     """Whether K rests on few periods, on what is usual, or follows a change; None: unknown."""
     recall_before: float | None = None
@@ -91,6 +112,9 @@ class Report:
     """Where K changes inside a batch: the times at which K was adapted, and the new K."""
     heavy: tuple[Heavy, ...] = ()
     """Keys that many tuples have, over all cells; every cell reports the same."""
+    figures: dict[str, float | None] | None = None
+    """Recall over the last period and its bounds, as measured after the batch; None if that is not
+    noted, as in the reports of cells."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by stage; unlike all other fields, it differs between attempts of a batch."""
 
@@ -132,12 +156,18 @@ class Report:
                 "`control_log`, where K is learned anew"
             )
             raise StateVersionError(message)
-        for name in ("streams", "windows", "local_times", "n_arrived", "refused"):
+        # A report of an earlier release knows the busiest cell only.
+        content.setdefault("loads", [content.pop("n_busiest", 0)])
+        content.setdefault("idle", ())
+        for name in _TUPLES:
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)
+
+
+_TUPLES = ("streams", "windows", "local_times", "n_arrived", "refused", "loads", "idle")
 
 
 def report_of(
@@ -174,17 +204,22 @@ def report_of(
         streams=tuple(stream.name for stream in streams),
         unit=plan.query.unit,
         period=plan.period,
+        target=plan.target,
+        max_wait=plan.max_wait,
+        time_type=str(time_type(plan.query)),
+        emit=plan.query.emit,
         windows=tuple(stream.window for stream in streams),
         retention=pipeline.retention,
         watermark=pipeline.join_time,
         base_time=pipeline.base_time,
+        front=pipeline.front,
         local_times=tuple(pipeline.local_times.tolist()),
         n_buffered=cell.n_buffered,
         buffered_bytes=pipeline.buffered_bytes,
         n_kept=pipeline.n_kept,
         kept_bytes=pipeline.kept_bytes,
         n_delivered=n_delivered,
-        n_busiest=n_delivered + profile.n_produced + profile.n_lost,
+        loads=(n_delivered + profile.n_produced + profile.n_lost,),
         n_restored=int(restored),
         profile=profile,
         **batch,
@@ -198,8 +233,8 @@ def merged(reports: Iterable[Report]) -> Report:
     seconds: dict[str, float] = {}
     for report in cells:
         for stage, value in report.seconds.items():
-            # Every cell reports how long packing took, and about the same tasks.
-            seconds[stage] = value if stage == "route" else seconds.get(stage, 0.0) + value
+            before = seconds.get(stage, 0.0)
+            seconds[stage] = max(before, value) if stage in _LONGEST else before + value
     return replace(
         first,
         cell=None,
@@ -210,89 +245,44 @@ def merged(reports: Iterable[Report]) -> Report:
         n_kept=sum(report.n_kept for report in cells),
         kept_bytes=sum(report.kept_bytes for report in cells),
         n_delivered=sum(report.n_delivered for report in cells),
-        n_busiest=max(report.n_busiest for report in cells),
+        loads=tuple(load for report in cells for load in report.loads),
         n_restored=sum(report.n_restored for report in cells),
         profile=reduce(add, (report.profile for report in cells)),
         seconds=seconds,
     )
 
 
-class MeasuredRecall:
-    """Recall over the last period, estimated while reports come in."""
+def one_after_the_other(one: Report, other: Report) -> Report:
+    """Two stretches of batches put together: sums, and of all else what ``other``, the later, has.
 
-    def __init__(self) -> None:
-        self._meter: RecallMeter | None = None
-
-    @property
-    def recall(self) -> float | None:
-        """Recall as of the last report; None while there are no results to measure it by."""
-        return None if self._meter is None else self._meter.measure().recall
-
-    def observe(self, report: Report) -> RecallMeter:
-        """Take in a batch; returns the meter, which measures recall up to this batch."""
-        bucket = report.profile.bucket
-        meter = self._meter
-        if meter is None or (meter.period, meter.bucket) != (report.period, bucket):
-            # A restart may have changed the period: then recall is measured anew, and what came
-            # before is not known.
-            known_since = NEVER if meter is None else max(report.local_times)
-            meter = self._meter = RecallMeter(
-                period=report.period,
-                windows=report.windows,
-                bucket=bucket,
-                known_since=known_since,
-            )
-        if report.watermark != FOREVER:
-            meter.observe(report.profile)
-        return meter
-
-
-def null_precisions(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
-    """For each batch the precision of nulls over the last period, as known then and as known now.
-
-    What is known now is given only for periods further back than the horizon.
+    The sums of stretches without times are sums still, though their profiles cannot be shown to a
+    policy.
     """
-    if not reports:
-        return
-    last = reports[-1]
-    # A restart may have changed the period: then buckets differ, and each stretch is on its own.
-    for (period, bucket), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
-        part = list(same)
-        then, now = NullPrecision(bucket), NullPrecision(bucket)
-        for report in part:
-            now.observe(report.profile)
-        for report in part:
-            then.observe(report.profile)
-            columns: dict[str, Any] = {}
-            if NEVER < report.watermark < FOREVER:
-                columns["null_precision"] = then.measure(report.watermark, period)
-                if report.watermark < last.watermark - last.retention:
-                    columns["null_precision_settled"] = now.measure(report.watermark, period)
-            yield columns
+    seconds = dict(one.seconds)
+    for stage, value in other.seconds.items():
+        seconds[stage] = seconds.get(stage, 0.0) + value
+    return replace(
+        other,
+        earliest=min(one.earliest, other.earliest),
+        has_data=one.has_data or other.has_data,
+        n_arrived=tuple(map(add, one.n_arrived, other.n_arrived)),
+        refused=tuple(map(_both_refused, one.refused, other.refused)),
+        n_early=one.n_early + other.n_early,
+        n_delivered=one.n_delivered + other.n_delivered,
+        loads=_both_loads(one.loads, other.loads),
+        n_restored=one.n_restored + other.n_restored,
+        profile=one.profile + other.profile,
+        adaptations=(),
+        heavy=(),
+        figures=None,
+        seconds=seconds,
+    )
 
 
-def settled_recalls(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
-    """For each batch the lowest recall of any period that ended in it, by all that is known now.
+def _both_loads(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Loads of the same cells; a restart may have changed their number."""
+    return tuple(map(add, one, other)) if len(one) == len(other) else other
 
-    Columns for :func:`~recalljoin.spark.progress.progress_table`; none for a batch whose periods
-    are less than the horizon behind the last batch.
-    """
-    before = NEVER
-    # A restart may have changed the period: then what came before is not known.
-    for (period, _), same in groupby(reports, lambda r: (r.period, r.profile.bucket)):
-        part = list(same)
-        last = part[-1]
-        known = SettledRecall(
-            [report.profile for report in part], period=period, windows=last.windows
-        )
-        for report in part:
-            columns: dict[str, Any] = {}
-            if report.watermark == FOREVER or report.watermark < last.watermark - last.retention:
-                lowest = known.lowest(before, report.watermark)
-                columns = {
-                    "recall_settled": lowest.recall,
-                    "recall_settled_at_least": lowest.at_least,
-                    "recall_settled_at_most": lowest.at_most,
-                }
-            before = report.watermark
-            yield columns
+
+def _both_refused(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {reason: one.get(reason, 0) + other.get(reason, 0) for reason in {**one, **other}}

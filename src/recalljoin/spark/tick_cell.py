@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.chunks import rebuild
 from recalljoin.engine.pipeline import Pipeline
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.cell import Cell
+from recalljoin.quality.followed import FollowedSources
+from recalljoin.quality.source_lags import SourcePlan, told_of_sources
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
 from recalljoin.spark.hot_key_moves import hand_over, take_over
 from recalljoin.spark.hot_keys import version_after, version_at
 from recalljoin.spark.packing import OWNED, PLACE
 from recalljoin.spark.report import report_of
 from recalljoin.spark.shares import owned_by
+from recalljoin.spark.source_parcels import follows_sources
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
+    from recalljoin.engine.progress import Held
     from recalljoin.quality.cell import Outcome
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import CellStore
@@ -54,6 +58,7 @@ class TickCell:
         self._cell: Cell
         self._taken: Outcome
         self._first_rows: Int64s
+        self._idle: NDArray[np.bool_]
 
     def token(self) -> str:
         """Name of the state that was written last; empty before the first batch."""
@@ -84,7 +89,12 @@ class TickCell:
             pipeline = Pipeline(plan.query, plan.settings)
         else:
             pipeline = rebuild(plan.query, plan.settings, chunks, meta.clocks, meta.remembered)
-        return Cell(pipeline, plan.measures, owned=owned, whole=plan.grid.n_cells == 1)
+        cell = Cell(pipeline, plan.measures, owned=owned, whole=plan.grid.n_cells == 1)
+        if follows_sources(plan.query):
+            cell.sources = FollowedSources(SourcePlan(1, 0.0))
+            if meta.sources is not None:
+                cell.sources.restore(meta.sources)
+        return cell
 
     def refuse(self, delivery: Delivery) -> None:
         """Take tuples with unbelievable times out of the delivery."""
@@ -101,7 +111,7 @@ class TickCell:
         """Let the batch pass as one tick; yields results."""
         cell, control = self._cell, delivery.control
         self._first_rows = cell.pipeline.n_arrived.copy()
-        idle = self._follow_clock(delivery)
+        self._idle = idle = self._follow_clock(delivery)
         if control is not None and control.retention is not None:
             cell.pipeline.remember_for(control.retention)
         if delivery.is_end:
@@ -115,8 +125,24 @@ class TickCell:
             marks=delivery.marks[np.newaxis],
             idle=idle[np.newaxis],
             release=self._release(control),
+            held=self._held(delivery, idle),
             flags=[delivery.owned(s) for s in range(len(delivery.tables))],
         )
+
+    def _held(self, delivery: Delivery, idle: NDArray[np.bool_]) -> Held | None:
+        """How sources hold the join up in this batch; None where they are not followed."""
+        sources, meta = self._cell.sources, self._meta
+        if sources is None:
+            return None
+        if delivery.control is not None and delivery.control.sources is not None:
+            meta.follows = delivery.control.sources
+        plan, lead = told_of_sources(meta.follows)
+        front = self._cell.pipeline.clocks.front_after(
+            delivery.marks, idle, self._release(delivery.control)
+        )
+        source, top, n, names = delivery.sources()
+        sources.names.update(names)
+        return sources.tick(plan, lead, (source, top, n), front=front)
 
     @staticmethod
     def _release(control: Control | None) -> int:
@@ -153,6 +179,8 @@ class TickCell:
     def save(self, delivery: Delivery) -> Cell:
         """Write what has changed to the state."""
         pipeline, meta = self._cell.pipeline, self._meta
+        if self._cell.sources is not None:
+            meta.sources = self._cell.sources.to_text()
         append(
             self._store,
             meta,
@@ -197,7 +225,22 @@ class TickCell:
             restored=restored,
             n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
+            idle=tuple(self._idle.tolist()),
+            **self._of_sources(),
         )
+
+    def _of_sources(self) -> dict[str, Any]:
+        """What is reported of sources, where they are followed."""
+        sources = self._cell.sources
+        if sources is None:
+            return {}
+        _, lead = told_of_sources(self._meta.follows)
+        return {
+            "lead": None if lead == FOREVER else lead,
+            "held_by": sources.held_by,
+            "slowest": sources.slowest,
+            "n_sources": sources.clocks.n_sources,
+        }
 
 
 def leave_refused(
@@ -208,7 +251,9 @@ def leave_refused(
         return
     for stream, rows in zip(plan.query.streams, refused, strict=True):
         if rows:
-            plan.log.write_rows("refused", stream.name, batch, cell, pa.concat_tables(rows))
+            # Rows refused by a task may have a column for their text, rows refused here have not.
+            together = pa.concat_tables(rows, promote_options="default")
+            plan.log.write_rows("refused", stream.name, batch, cell, together)
 
 
 def leave_late(

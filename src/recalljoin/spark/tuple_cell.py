@@ -22,12 +22,14 @@ from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.state import restore, snapshot
 from recalljoin.engine.step import drain
 from recalljoin.engine.times import FOREVER
+from recalljoin.errors import undamaged
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.policy import ArrivalPolicy
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.profiling import follow_tuples
+from recalljoin.spark.framing import framed, unframed
 from recalljoin.spark.identity import check_identity, check_layout
-from recalljoin.spark.packing import framed, table_of, unframed
+from recalljoin.spark.packing import table_of
 from recalljoin.spark.report import report_of
 from recalljoin.spark.tick_cell import leave_refused
 
@@ -289,20 +291,22 @@ def _read_meta(store: CellStore, identity: str, m: int) -> TupleMeta:
     content = store.read_meta()
     if content is None:
         return TupleMeta(identity, confirmed=[0] * m)
-    values = json.loads(content)
-    check_layout(values.get("layout"), LAYOUT)
-    check_identity(values["identity"], identity)
-    return TupleMeta(**values)
+    with undamaged("the state of a cell"):
+        values = json.loads(content)
+        check_layout(values.get("layout"), LAYOUT)
+        check_identity(values["identity"], identity)
+        return TupleMeta(**values)
 
 
 def _decode(
     plan: CellPlan, content: bytes
 ) -> tuple[Arrivals, Int64s, list[tuple[int, int | None]]]:
-    head, bodies = unframed(content)
-    tables = {
-        stream.name: table_of(plan.query, s, bodies[s])
-        for s, stream in enumerate(plan.query.streams)
-    }
-    lengths_of_k, slacks = np.array(head["slacks"], dtype=np.int64).reshape(-1, 2).T
-    retentions = [(n, retention) for n, retention in head["retentions"]]
-    return arrivals_of(plan.query, tables), np.repeat(slacks, lengths_of_k), retentions
+    with undamaged("a batch of a cell's tuples"):
+        head, bodies = unframed(content)
+        tables = {
+            stream.name: table_of(plan.query, s, bodies[s])
+            for s, stream in enumerate(plan.query.streams)
+        }
+        lengths_of_k, slacks = np.array(head["slacks"], dtype=np.int64).reshape(-1, 2).T
+        retentions = [(n, retention) for n, retention in head["retentions"]]
+        return arrivals_of(plan.query, tables), np.repeat(slacks, lengths_of_k), retentions

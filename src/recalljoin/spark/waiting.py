@@ -97,7 +97,7 @@ class Waiting:
         for s, n in enumerate(report.n_arrived):
             if n:
                 self._seen_at[s], self._n_silent[s] = report.clock, 0
-                self._said_silent.discard(report.streams[s])
+                self._say_back(report.streams[s])
             else:
                 self._n_silent[s] += 1
         self._earliest = min(self._earliest, report.earliest)
@@ -175,6 +175,11 @@ class Waiting:
                 listed(fresh),
             )
         return [until] if behind else []
+
+    def _say_back(self, stream: str) -> None:
+        if stream in self._said_silent:
+            self._said_silent.remove(stream)
+            _LOG.warning("stream `%s` has tuples again: other streams wait for it again", stream)
 
     def _say_full(self, last: Report) -> None:
         slowest = min(range(len(last.streams)), key=lambda s: last.local_times[s])

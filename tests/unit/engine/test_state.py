@@ -35,7 +35,7 @@ ROWS = [(1, 0, 1), (2, 1, 1), (1, 20, 1), (2, 20, 2), (1, 3, 2), (1, 22, 2), (2,
 def test_a_snapshot_is_arrow_with_a_version() -> None:
     content = snapshot(pushed(bound(), ROWS))
     outer = pa.ipc.open_stream(content).read_all()
-    assert outer.schema.metadata[b"recalljoin.state.version"] == b"2"
+    assert outer.schema.metadata[b"recalljoin.state.version"] == b"3"
     assert outer.column_names == ["part", "content"]
 
 
@@ -79,7 +79,7 @@ def test_an_unknown_version_is_refused_with_both_named() -> None:
     with pytest.raises(StateVersionError) as caught:
         restore(query, content)
     assert str(caught.value) == (
-        "the snapshot has layout version 7, this release reads version 2; "
+        "the snapshot has layout version 7, this release reads version 3; "
         "restore it with the release that wrote it, or start anew"
     )
 
@@ -101,7 +101,7 @@ def test_arrow_of_another_kind_is_refused() -> None:
     ],
 )
 def test_garbage_is_refused(content: bytes) -> None:
-    with pytest.raises(StateVersionError, match="this is not a snapshot of a join"):
+    with pytest.raises(StateVersionError, match="the snapshot of a join is damaged"):
         restore(bound(), content)
 
 

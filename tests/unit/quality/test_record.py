@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.latency import Latency
 from recalljoin.quality.recall import Timeline
 from recalljoin.quality.record import Reported, RunRecord, Schedule
@@ -30,6 +31,8 @@ RECORD = RunRecord(
         at_least=np.array([np.nan, 0.5, 0.0, 0.7]),
         at_most=np.array([np.nan, 1.0, np.nan, 0.9]),
     ),
+    waits=np.array([[0.0, 0], [10.0, 1], [60.0, 2], [100.0, 4], [30.0, 1]]),
+    lead=np.array([FOREVER, FOREVER, 50, 50]),
     horizon=np.array([1000, 1000, 2000, 2000]),
     estimated_recall=(None, 0.8, None, 0.7),
     counts=np.array([False, True, True, True]),
@@ -110,3 +113,10 @@ def test_a_run_too_short_for_any_measurement_has_a_record_too() -> None:
     content = json.loads(json.dumps(record.to_json(), allow_nan=False))
     assert (content["avg_k_ms"], content["avg_recall"], content["phi"]) == (0, 1, 1)
     assert content["latency_ms"] is None
+
+
+def test_the_wait_is_the_mean_over_steps_and_over_each_interval() -> None:
+    content = RECORD.to_json()
+    assert content["wait_ms"] == [None, 10.0, 30.0, 25.0]
+    assert content["avg_wait_ms"] == 25.0
+    assert content["lead_ms"] == [None, None, 50, 50]

@@ -117,7 +117,7 @@ def test_names_are_found_whatever_their_case() -> None:
 
 def test_schemas_are_found_by_alias_before_source() -> None:
     query = Query(
-        streams=[Stream("a", source="t", window="5 s"), Stream("b", source="t", window="5 s")]
+        streams=[Stream("a", table="t", window="5 s"), Stream("b", table="t", window="5 s")]
     )
     first, second = schema(INT, x=INT), schema(INT, y=INT)
     bound = query.bind({"a": first, "t": second})

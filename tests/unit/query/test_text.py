@@ -28,8 +28,8 @@ def test_text_and_python_state_the_same_query() -> None:
     """
     assert parse_query(text) == Query(
         streams=(
-            Stream("o", window="5 sec", source="orders"),
-            Stream("p", window="1 minute", time="paid_at", source="pay.payments"),
+            Stream("o", window="5 sec", table="orders"),
+            Stream("p", window="1 minute", time="paid_at", table="pay.payments"),
         ),
         condition="o.id = p.order_id",
         select="o.id, p.amount as paid",
@@ -64,7 +64,7 @@ def test_join_on_means_the_same_as_comma_and_where() -> None:
 def test_one_table_may_be_read_twice() -> None:
     query = parse_query("SELECT * FROM s AS a [1 s], s AS b [1 s] WHERE a.id = b.id")
     bound = query.bind({"s": SCHEMA})
-    assert [(stream.name, stream.source) for stream in bound.streams] == [("a", "s"), ("b", "s")]
+    assert [(stream.name, stream.table) for stream in bound.streams] == [("a", "s"), ("b", "s")]
 
 
 def test_time_and_arrival_columns_are_given_for_all_streams_or_by_stream() -> None:
@@ -73,6 +73,15 @@ def test_time_and_arrival_columns_are_given_for_all_streams_or_by_stream() -> No
     assert [(s.time, s.arrival) for s in same.streams] == [("at", "seen"), ("own", "seen")]
     each = parse_query(text, time={"A": "at"}, arrival={"b": "seen"})
     assert [(s.time, s.arrival) for s in each.streams] == [("at", None), ("own", "seen")]
+
+
+def test_a_window_names_the_source_of_a_tuple() -> None:
+    query = parse_query("SELECT * FROM a [1 s ON at SOURCE device], b [1 s source sensor]")
+    assert [(s.time, s.source) for s in query.streams] == [("at", "device"), ("ts", "sensor")]
+    assert "missing after SOURCE" in faults("SELECT * FROM a [1 s SOURCE], b [1 s]")[0]
+    schemas = {"a": pa.schema({"at": pa.int64()}), "b": SCHEMA}
+    with pytest.raises(InvalidQuery, match="stream `a` has no source column `device`"):
+        query.bind(schemas)
 
 
 def test_quoted_names_may_hold_anything() -> None:

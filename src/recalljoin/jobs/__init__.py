@@ -1,0 +1,1 @@
+"""Jobs: a streaming join described by a file, from its sources to its sink."""

@@ -1,0 +1,86 @@
+"""The sources of a running join: their clocks, and who holds the join up now."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recalljoin.engine.progress import Held
+from recalljoin.engine.source_clocks import MOST
+from recalljoin.engine.times import NEVER
+
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Int64s
+    from recalljoin.quality.source_lags import SourcePlan
+
+MOST_NAMES = 2 * MOST
+"""Names that are remembered; when there are more, those of forgotten sources are dropped."""
+
+
+class FollowedSources:
+    """Clocks of all sources, tick by tick.
+
+    Parameters
+    ----------
+    plan
+        How sources are followed at first; each tick may say otherwise.
+    """
+
+    def __init__(self, plan: SourcePlan) -> None:
+        self.clocks = plan.clocks()
+        self.slowest = NEVER
+        """Clock of the slowest source that matters; NEVER if there is none."""
+        self._holder = 0
+        self.names: dict[int, str] = {}
+        """Names of sources, where they are told."""
+
+    @property
+    def held_by(self) -> str | None:
+        """Name of the slowest source that matters, if it is known."""
+        return None if self.slowest == NEVER else self.names.get(self._holder)
+
+    def tick(
+        self, plan: SourcePlan, lead: int, marks: tuple[Int64s, Int64s, Int64s], *, front: int
+    ) -> Held:
+        """Let one tick pass.
+
+        Parameters
+        ----------
+        plan, lead
+            How sources are followed, and how far the base time may be ahead of the slowest.
+        marks
+            The sources of the tick's tuples, with the largest time and number of tuples of each.
+        front
+            Clock of the slowest stream after the tick.
+        """
+        self.clocks.epoch, self.clocks.spare = plan.epoch, plan.spare
+        before = self.slowest
+        ticks = np.zeros(len(marks[0]), dtype=np.int64)
+        slowest, holder = self.clocks.advance(ticks, *marks, np.array([front], dtype=np.int64))
+        self.slowest, self._holder = int(slowest[0]), int(holder[0])
+        if len(self.names) > MOST_NAMES:
+            known = set(self.clocks.numbers.tolist())
+            self.names = {number: name for number, name in self.names.items() if number in known}
+        return Held(slowest, np.array([lead], dtype=np.int64), plan.max_wait, before)
+
+    def to_text(self) -> str:
+        """Everything that is remembered."""
+        content = {
+            "clocks": self.clocks.snapshot(),
+            "slowest": self.slowest,
+            "holder": self._holder,
+            "names": [list(pair) for pair in self.names.items()],
+        }
+        packed = zlib.compress(json.dumps(content).encode(), level=1)
+        return base64.b64encode(packed).decode()
+
+    def restore(self, text: str) -> None:
+        """Go on from :meth:`to_text`."""
+        content = json.loads(zlib.decompress(base64.b64decode(text)))
+        self.clocks.restore(content["clocks"])
+        self.slowest, self._holder = content["slowest"], content["holder"]
+        self.names = dict(map(tuple, content["names"]))

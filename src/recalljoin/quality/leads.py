@@ -1,0 +1,196 @@
+"""Chooses the lead: how far the base time may be ahead of the slowest source.
+
+With a small lead the join stands still as soon as a source falls silent, and little slack is needed
+besides; with a large one it stands still for long silences only; with an endless one it waits for
+no source. How long it stands still follows from the clocks of sources alone. The slack that a lead
+needs besides is modelled from tuples: a late tuple loses the results that it would have completed.
+
+From a high recall on, single silences decide, and to stand still is an insurance against the next
+one. Then the slack is that of the worst period remembered, and of the leads with nearly the
+shortest wait the smallest is taken. Below a high recall a silent source is seldom worth waiting
+for, and sources are waited for only where that makes the wait much shorter. An insurance must be
+cheap or pay off: where sources are irregular, a silence says little.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.quality.period_needs import enough_for
+from recalljoin.quality.source_lags import ROW, lengths_of
+from recalljoin.quality.tally import Tally
+
+if TYPE_CHECKING:
+    from recalljoin.engine.arrays import Float64s, Int64s
+    from recalljoin.quality.policy import State
+    from recalljoin.quality.profile import Profile
+    from recalljoin.quality.settings import PolicySettings
+
+STRETCHES = 6
+"""Stretches in a period, after each of which the lead is chosen."""
+MEMORY = 20 * STRETCHES
+"""Stretches that are remembered."""
+HIGH = 0.99
+"""A high recall: from here on single silences decide."""
+NEARLY, OF_PERIOD = 1.1, 1 / 3000
+"""At a high recall a wait is nearly the shortest if it is at most so many times as long, or longer
+by this part of a period: 20 ms of a minute."""
+FAIR = 0.5
+"""To stand still for longer is worth it only if the wait becomes this part of what it would be
+without sources. If it costs little, so many periods must need this part of their slack at most."""
+USUAL, MUCH = 0.9, 0.25
+"""Below a high recall the slack is what was enough for this share of the periods, and sources are
+waited for if the wait becomes this part of what it is."""
+CHANGE = 1.25
+"""A lead is kept until another one is so many times as large, or as small."""
+MOST_LEADS = 32
+"""Leads that are compared."""
+
+
+class Leads:
+    """Finds the lead.
+
+    Parameters
+    ----------
+    settings
+        Recall, period and windows.
+    """
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self.recall, self.windows = settings.recall, settings.windows
+        self.is_high = settings.recall >= HIGH
+        self.little = OF_PERIOD * settings.period
+        self.width = -(-settings.period // STRETCHES)
+        self.lead = FOREVER
+        """The lead in force; FOREVER: sources are not waited for."""
+        self._stretches: deque[tuple[int, Tally, Tally]] = deque(maxlen=MEMORY)
+        self._open: tuple[int, Tally, Tally] = (0, Tally.empty(), Tally.empty())
+        self._ends = NEVER
+        self._is_due = False
+
+    def observe(self, profile: Profile) -> None:
+        """Take in an interval."""
+        if not len(profile.gaps.keys):
+            return
+        n, lags, gaps = self._open
+        self._open = (n + profile.n_arrived, lags + profile.lags, gaps + profile.gaps)
+        clock = int(profile.ends.max())
+        if self._ends == NEVER:
+            self._ends = clock + self.width
+        elif clock >= self._ends:
+            self._stretches.append(self._open)
+            self._open = (0, Tally.empty(), Tally.empty())
+            self._ends = clock + self.width
+            self._is_due = True
+
+    def choose(self, needs: Int64s) -> int:
+        """Choose the lead.
+
+        ``needs`` are the slacks that periods needed with the lead in force, as results have shown.
+        """
+        if not self._is_due:
+            return self.lead
+        self._is_due = False
+        leads, needed, standing = self.modelled()
+        share = 1.0 if self.is_high else USUAL
+        waits = standing + np.array([enough_for(each, share) for each in needed])
+        if self.is_high:
+            # Where sources are irregular, their silence means nothing: to stand still costs much,
+            # and a lead for which it costs little is of no use.
+            helped = (needed <= FAIR * needed[-1]) | (needed[-1] <= self.little)
+            fair = (standing <= self.little) & (helped.mean(axis=1) >= FAIR)
+            fair |= waits <= FAIR * waits[-1]
+            fair[-1] = True
+            shortest = waits[fair].min()
+            nearly = max(NEARLY * shortest, shortest + self.little)
+            self._take(float(leads[np.argmax(fair & (waits <= nearly))]))
+        elif self.lead < FOREVER:
+            if waits[-1] < waits[:-1].min(initial=np.inf):
+                self._take(np.inf)
+        elif len(needs) and waits.min() < MUCH * min(waits[-1], enough_for(needs, USUAL)):
+            self._take(float(leads[np.argmin(waits)]))
+        return self.lead
+
+    def _take(self, lead: float) -> None:
+        if not self.lead / CHANGE < lead < self.lead * CHANGE:
+            self.lead = FOREVER if np.isinf(lead) else round(lead)
+
+    def modelled(self) -> tuple[Float64s, Int64s, Float64s]:
+        """Leads, the slack that each period needs with each, and how long the join stands still.
+
+        The last lead is endless.
+        """
+        gaps = Tally.sum_of([gaps for _, _, gaps in self._stretches])
+        lags = Tally.sum_of([lags for _, lags, _ in self._stretches])
+        lengths = lengths_of(gaps.keys)
+        leads = np.append(_thinned(lengths), np.inf)
+        source, own = lengths_of(lags.keys // ROW), lengths_of(lags.keys % ROW)
+        periods, n_tuples = self._periods(lags.keys)
+        slacks = np.append(0.0, lengths_of(np.arange((lags.keys % ROW).max(initial=0) + 1)) + 1)
+        needed = np.zeros((len(leads), len(periods)), dtype=np.int64)
+        for at, lead in enumerate(leads):
+            late = own - np.maximum(source - lead, 0)
+            lost = periods @ self._lost(late[:, np.newaxis] - slacks) / n_tuples[:, np.newaxis]
+            # With the largest slack nothing is lost.
+            needed[at] = slacks[np.argmax(lost <= 1 - self.recall, axis=1)]
+        standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
+        return leads, needed, standing
+
+    def _periods(self, keys: Int64s) -> tuple[Float64s, Float64s]:
+        """For each period that ends with a stretch: tuples by key, and their number."""
+        rows = np.zeros((len(self._stretches), len(keys)))
+        for row, (_, lags, _) in zip(rows, self._stretches, strict=True):
+            row[np.searchsorted(keys, lags.keys)] = lags.counts
+        n = np.array([n for n, _, _ in self._stretches], dtype=np.float64)
+        sums = np.cumsum(np.vstack((np.zeros((1, len(keys))), rows)), axis=0)
+        totals = np.cumsum(np.append(0.0, n))
+        length = min(STRETCHES, len(n))
+        return sums[length:] - sums[:-length], np.maximum(totals[length:] - totals[:-length], 1)
+
+    def _lost(self, late: Float64s) -> Float64s:
+        """How many results are lost with a tuple, as a multiple of all results over all tuples.
+
+        A tuple that the watermark has passed by ``late`` is still met by tuples that come later
+        within its window. It loses what it would have triggered itself, and what triggers before
+        the watermark would have made of it.
+        """
+        m = len(self.windows)
+        window = max(1.0, sum(self.windows) / m)
+        return np.where(late >= 0, 1 + (m - 1) * np.clip(late / window, 0, 1), 0.0)
+
+    def snapshot(self) -> State:
+        """Everything it remembers."""
+        return {
+            "lead": self.lead,
+            "ends": self._ends,
+            "is_due": self._is_due,
+            "stretches": [_to_json(each) for each in (*self._stretches, self._open)],
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
+        *stretches, self._open = (_from_json(each) for each in state["stretches"])
+        self._stretches = deque(stretches, maxlen=MEMORY)
+
+
+def _thinned(lengths: Float64s) -> Float64s:
+    """Some of the lengths, evenly spread over them."""
+    if len(lengths) <= MOST_LEADS:
+        return lengths
+    chosen: Float64s = lengths[np.linspace(0, len(lengths) - 1, MOST_LEADS).astype(np.int64)]
+    return chosen
+
+
+def _to_json(stretch: tuple[int, Tally, Tally]) -> list[Any]:
+    n, lags, gaps = stretch
+    return [n, lags.to_json(), gaps.to_json()]
+
+
+def _from_json(content: list[Any]) -> tuple[int, Tally, Tally]:
+    n, lags, gaps = content
+    return n, Tally.from_json(lags), Tally.from_json(gaps)

@@ -1,0 +1,62 @@
+"""Columns with a role in a stream: event time, arrival, and source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from recalljoin.query.scope import Name, matching
+from recalljoin.query.spelling import way_out
+
+if TYPE_CHECKING:
+    from recalljoin.query.model import Stream
+
+
+def time_column(stream: Stream, role: str, schema: pa.Schema, faults: list[str]) -> str | None:
+    """The column of a stream's event time or arrival (``role``); a fault is noted in ``faults``."""
+    name: str = getattr(stream, role)
+    column = find_column(name, schema)
+    if column is None:
+        names = "`[5 SEC ON column]` or time='column'" if role == "time" else "arrival='column'"
+        faults.append(
+            f"stream `{stream.name}` has no {role} column `{name}`; name it with {names}; "
+            + way_out(name, schema.names, known_as="columns")
+        )
+        return None
+    if not (pt.is_timestamp(column.type) or pt.is_integer(column.type)):
+        hint = "cast it to a timestamp" if pt.is_date(column.type) else "name another column"
+        faults.append(
+            f"{role} column `{stream.name}.{column.name}` must be an integer or a timestamp, got "
+            f"{column.type}; {hint}"
+        )
+        return None
+    return str(column.name)
+
+
+def source_column(stream: Stream, schema: pa.Schema, faults: list[str]) -> str | None:
+    """The column that says which source a tuple is from; a fault is noted in ``faults``."""
+    if stream.source is None:
+        return None
+    column = find_column(stream.source, schema)
+    if column is None:
+        faults.append(
+            f"stream `{stream.name}` has no source column `{stream.source}`; name it with "
+            "`[5 SEC SOURCE column]` or source='column'; "
+            + way_out(stream.source, schema.names, known_as="columns")
+        )
+        return None
+    if pt.is_nested(column.type):
+        faults.append(
+            f"source column `{stream.name}.{column.name}` must be a number, a text or the like, "
+            f"got {column.type}; name another column"
+        )
+        return None
+    return str(column.name)
+
+
+def find_column(name: str, schema: pa.Schema) -> pa.Field | None:
+    """The column of that name, in any case; None if there is none, or more than one."""
+    places = matching(Name(name), schema.names)
+    return schema.field(places[0]) if len(places) == 1 else None

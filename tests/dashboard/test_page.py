@@ -1,0 +1,181 @@
+"""The page itself, in a browser."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from recalljoin.dashboard.server import Dashboard
+from recalljoin.spark.control_log import ControlLog
+from tests.dashboard.browser import Browser, chromium, until
+from tests.dashboard.logs import START, disordered, live_join, stops
+from tests.spark.live import MINUTE, SECOND, Live, both
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHARTS = [
+    "recall", "wait", "rates", "lost", "forecast", "delays", "cells", "latency", "watermark",
+    "behind", "memory", "stages",
+]  # fmt: skip
+
+
+class Shown:
+    """A dashboard with two joins, one of them restarted and the other stalled."""
+
+    def __init__(self, board: Dashboard, browser: Browser, grows: Live) -> None:
+        self.board, self.browser, self.grows = board, browser, grows
+
+    def load(self) -> Browser:
+        """The page, fresh."""
+        self.browser.resize(1280, 900)
+        self.browser.open(self.board.address)
+        until(lambda: self.n_charts() == len(CHARTS))
+        return self.browser
+
+    def n_charts(self) -> int:
+        return int(self.browser.run("return document.querySelectorAll('.u-over').length"))
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with (
+        chromium(tmp_path_factory.mktemp("browser")) as browser,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        first = disordered(tmp_path_factory.mktemp("first"), patch)
+        one, two = both(6, 8 * MINUTE)
+        feeds = [one, stops(two, MINUTE)]
+        second = live_join(tmp_path_factory.mktemp("second"), patch, feeds)
+        second.run(4 * MINUTE, batch=10 * SECOND)
+        board = Dashboard([ControlLog(first.log), ControlLog(second.log)]).start()
+        until(lambda: all(join.now()["is_read"] for join in board.joins))
+        yield Shown(board, browser, second)
+        board.stop()
+
+
+def points(browser: Browser, chart: str) -> int:
+    """How many points a chart has."""
+    found = browser.run(f"return board.charts.get({chart!r}).chart.data[0].length")
+    return int(found)
+
+
+def edges(browser: Browser, chart: str = "recall") -> tuple[float, float]:
+    """Between which times a chart is shown."""
+    x = f"board.charts.get({chart!r}).chart.scales.x"
+    low, high = browser.run(f"return [{x}.min, {x}.max]")
+    return low, high
+
+
+def test_every_chart_is_drawn_and_the_browser_has_nothing_to_complain_of(shown: Shown) -> None:
+    browser = shown.load()
+    ids = browser.run("return [...document.querySelectorAll('#charts .card')].map((c) => c.id)")
+    assert [each.removeprefix("card-") for each in ids] == CHARTS
+    inked = browser.run(
+        "return [...document.querySelectorAll('#charts canvas')].map((c) => "
+        "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v > 0))"
+    )
+    assert inked == [True] * len(CHARTS)
+    assert points(browser, "recall") == 120
+    assert browser.messages() == []
+
+
+def test_misses_are_marked_and_what_is_provisional_is_told_from_what_has_settled(
+    shown: Shown,
+) -> None:
+    browser = shown.load()
+    labels = browser.run("return board.charts.get('recall').series.map((s) => s.label)")
+    assert labels == ["target", "provisional", "settled", "missed"]
+    data = browser.run("return board.charts.get('recall').chart.data.slice(1)")
+    target, provisional, settled, missed = data
+    wrong = [r is not None and r < t for r, t in zip(settled, target, strict=True)]
+    assert [each is not None for each in missed] == wrong
+    assert 0 < sum(wrong) < len(wrong)
+    # The newest batches have not settled.
+    assert settled[-1] is None
+    assert provisional[-1] is not None
+
+
+def test_what_is_wrong_stands_on_top(shown: Shown) -> None:
+    browser = shown.load()
+    tabs = browser.text("#joins").splitlines()
+    assert len(tabs) == 2
+    assert "s1 has stalled" in tabs[1]
+    browser.press("2")
+    until(lambda: "Everything waits for stream s1" in browser.text("#alarms"))
+    assert "stalled" in browser.text("#streams")
+    browser.press("1")
+    until(lambda: "stalled" not in browser.text("#streams"))
+
+
+def test_one_zooms_by_dragging_and_by_keys_and_comes_back(shown: Shown) -> None:
+    browser = shown.load()
+    whole = edges(browser)
+    assert whole == pytest.approx((START, START + 595), abs=1)
+    browser.drag("#card-recall .u-over", 0.5, 0.75)
+    until(lambda: edges(browser)[0] > START + 200)
+    low, high = edges(browser)
+    assert (low, high) == pytest.approx((START + 297, START + 446), abs=15)
+    # All charts over time show the same stretch.
+    assert edges(browser, "wait") == pytest.approx((low, high))
+    browser.press("+")
+    until(lambda: edges(browser)[1] - edges(browser)[0] < 0.6 * (high - low))
+    browser.press("\ue012")  # the arrow to the left
+    until(lambda: edges(browser)[0] < low + 40)
+    browser.press("0")
+    until(lambda: edges(browser) == pytest.approx(whole, abs=1))
+
+
+def test_new_batches_come_by_themselves_unless_the_page_is_paused(shown: Shown) -> None:
+    browser = shown.load()
+    browser.press("2")
+    until(lambda: "Everything waits" in browser.text("#alarms"))
+    before = points(browser, "recall")
+    browser.press(" ")
+    assert browser.text("#pause") == "Go on"
+    shown.grows.run(shown.grows.now + 20 * SECOND, batch=10 * SECOND)
+    time.sleep(2.5)
+    assert points(browser, "recall") == before
+    browser.press(" ")
+    until(lambda: points(browser, "recall") == before + 2)
+    shown.grows.run(shown.grows.now + 10 * SECOND, batch=10 * SECOND)
+    until(lambda: points(browser, "recall") == before + 3)
+
+
+def test_light_and_dark(shown: Shown) -> None:
+    browser = shown.load()
+    background = "return getComputedStyle(document.body).backgroundColor"
+    light = browser.run(background)
+    browser.press("t")
+    until(lambda: browser.run(background) != light)
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"
+    until(lambda: shown.n_charts() == len(CHARTS))
+    browser.press("t")
+
+
+def test_it_fits_a_phone(shown: Shown) -> None:
+    browser = shown.load()
+    browser.resize(390, 844)
+    browser.open(shown.board.address)
+    until(lambda: shown.n_charts() == len(CHARTS))
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.run(wide) <= 0
+    assert browser.run("return document.querySelector('#charts .u-wrap').clientWidth") < 390
+
+
+def test_help_lists_the_keys(shown: Shown) -> None:
+    browser = shown.load()
+    browser.press("?")
+    until(lambda: browser.run("return document.getElementById('help').open"))
+    assert "pause, go on" in browser.text("#help")
+
+
+def test_each_chart_says_in_words_what_it_shows(shown: Shown) -> None:
+    browser = shown.load()
+    words = browser.run(
+        "return [...document.querySelectorAll('.plot')].map((p) => p.getAttribute('aria-label'))"
+    )
+    assert words[0].startswith("Recall: target 0.9500, provisional ")
+    assert all(words)

@@ -1,0 +1,147 @@
+"""Sources in a running join: planned, joined in cells and restarted as Spark would do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from recalljoin.errors import InvalidSetting
+from recalljoin.spark.control_log import ControlLog
+from recalljoin.spark.progress import progress_table
+from tests.spark.live import MINUTE, SECOND, Feed, Live
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recalljoin.engine.arrays import Int64s
+
+LENGTH = 6 * MINUTE
+EVERY = 200
+DEVICES = 5
+
+
+def held_back(ts: Int64s, at: Int64s, mine: Any, begin: int, end: int) -> None:
+    """Let tuples of some times arrive when a silence is over."""
+    held = mine & (ts >= begin) & (ts < end)
+    at[held] = end + (ts[held] - begin) // 50
+
+
+def devices(
+    seed: int, *, length: int = LENGTH, silences: int = 20, dies: int | None = None
+) -> Feed:
+    """Devices that send regularly, fall silent now and then, and catch up."""
+    random = np.random.default_rng(seed)
+    ts = np.concatenate([np.arange(n * EVERY // DEVICES, length, EVERY) for n in range(DEVICES)])
+    device = np.repeat(np.arange(DEVICES), len(ts) // DEVICES)
+    at = ts + random.integers(0, 50, len(ts))
+    for begin in np.linspace(20 * SECOND, length - MINUTE, silences).astype(int).tolist():
+        who = random.integers(0, DEVICES)
+        held_back(ts, at, device == who, begin, begin + int(random.uniform(3, 9) * SECOND))
+    alive = np.ones(len(ts), dtype=np.bool_) if dies is None else (device != 0) | (ts < dies)
+    key = random.integers(0, 4, len(ts))
+    return Feed.of(ts[alive], key[alive], at[alive], device[alive])
+
+
+def feeds(seed: int, **more: Any) -> list[Feed]:
+    """Two streams."""
+    return [devices(2 * seed, **more), devices(2 * seed + 1, **more)]
+
+
+def live(folder: Path, streams: list[Feed], **more: Any) -> Live:
+    """A join that waits for sources."""
+    settings: dict[str, Any] = {"recall": 0.99, "source": "device"} | more
+    return Live(folder, streams, **settings)
+
+
+def test_a_join_that_waits_for_sources_waits_less_and_loses_less(tmp_path: Path) -> None:
+    streams = feeds(1)
+    without = live(tmp_path / "without", streams, source=None).run(LENGTH, batch=SECOND)
+    join = live(tmp_path / "with", streams).run(LENGTH, batch=SECOND)
+    assert (join.recalls(3 * MINUTE) >= 0.99).mean() >= 0.95
+    waits = [
+        np.array(progress_table(ControlLog(each.log))["wait"].to_pylist()[180:]).mean()
+        for each in (without, join)
+    ]
+    assert waits[1] < waits[0] / 2
+    progress = progress_table(ControlLog(join.log)).to_pylist()
+    held = [row for row in progress[180:] if row["held_by"] is not None]
+    assert held
+    assert all(row["held_for"] > row["lead"] for row in held)
+    assert {row["held_by"] for row in held} <= set(map(str, range(DEVICES)))
+    assert {row["sources"] for row in progress[10:]} == {2 * DEVICES}
+
+
+def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
+    streams = feeds(2, length=2 * MINUTE, silences=10)
+    runs = []
+    for name, cells in (("one", 1), ("three", 3), ("again", 2)):
+        join = live(tmp_path / name, streams, cells=cells)
+        for until in (50, 80, 120) if name == "again" else (120,):
+            join.run(until * SECOND, batch=SECOND)
+            join.start()
+        runs.append(join)
+    assert max(runs[0].k) > 0
+    leads = [progress_table(ControlLog(each.log))["lead"].to_pylist() for each in runs]
+    assert any(lead is not None for lead in leads[0])
+    for other, of_other in zip(runs[1:], leads[1:], strict=True):
+        assert of_other == leads[0]
+        assert other.watermarks == runs[0].watermarks
+        assert (other.produced.ts == runs[0].produced.ts).all()
+        assert (other.produced.until == runs[0].produced.until).all()
+
+
+def test_a_source_that_dies_holds_the_join_for_two_periods_at_most(tmp_path: Path) -> None:
+    dies = 3 * MINUTE
+    join = live(tmp_path, feeds(3, dies=dies)).run(LENGTH, batch=SECOND)
+    progress = progress_table(ControlLog(join.log)).to_pylist()
+    assert max(row["wait"] for row in progress[180:]) > 20 * SECOND
+    held = [row["base_time"] for row in progress if row["held_by"] == "0" and row["batch"] > 190]
+    assert held
+    after = [row["wait"] for row, at in zip(progress, join.at, strict=True) if at > dies + 125_000]
+    assert max(after) < 15 * SECOND
+
+
+def test_no_source_is_waited_for_longer_than_max_wait(tmp_path: Path) -> None:
+    quality = {"max_wait": "5 seconds"}
+    join = live(tmp_path, feeds(3, length=4 * MINUTE, dies=2 * MINUTE), quality=quality)
+    join.run(4 * MINUTE, batch=SECOND)
+    waits = progress_table(ControlLog(join.log))["wait"].to_pylist()
+    assert max(wait for wait in waits[60:] if wait is not None) <= 5 * SECOND
+
+
+def test_sources_that_run_apart_in_a_backlog_cost_no_recall(tmp_path: Path) -> None:
+    """After a stop, each source is read as fast as it goes, and some are minutes ahead."""
+    stop, back = 3 * MINUTE, 4 * MINUTE
+    streams = []
+    for feed in feeds(4, silences=20):
+        assert feed.device is not None
+        at = feed.at.copy()
+        backlog = (at >= stop) & (at < back)
+        # Device n reads its minute of backlog in n + 1 batches of a second.
+        speed = (feed.device + 1) * SECOND
+        at[backlog] = back + ((at[backlog] - stop) * speed[backlog]) // MINUTE
+        at[~backlog & (at >= back)] = np.maximum(at[~backlog & (at >= back)], back + 6 * SECOND)
+        streams.append(Feed.of(feed.ts, feed.key, at, feed.device))
+    join = live(tmp_path, streams)
+    join.run(stop, batch=SECOND)
+    join.start()
+    join.now = back
+    join.run(LENGTH, batch=SECOND)
+    before, after = join.recall(MINUTE, stop - MINUTE), join.recall(stop, back)
+    assert after >= min(before, 0.99)
+
+
+def test_a_checkpoint_keeps_its_sources(tmp_path: Path) -> None:
+    streams = feeds(5, length=MINUTE, silences=1)
+    join = live(tmp_path, streams, source=None).run(10 * SECOND, batch=SECOND)
+    other = live(tmp_path, streams)
+    other._offset = join._offset
+    with pytest.raises(InvalidSetting, match="sources"):
+        other.run(11 * SECOND, batch=SECOND)
+
+
+def test_sources_need_ticks(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="leave arrival='tuple' out"):
+        live(tmp_path, feeds(5, length=MINUTE, silences=1), arrival="tuple")
