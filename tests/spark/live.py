@@ -7,7 +7,7 @@ is played here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -173,6 +173,7 @@ class Live:
         **run: Any,
     ) -> None:
         self.log = str(folder)
+        self.every_batch = ControlLog(f"{folder}-batches")
         self.feeds = feeds
         self.period, self.target = period, recall
         self._query = Query(
@@ -204,7 +205,6 @@ class Live:
         zone = SimpleNamespace(get=lambda _: "UTC")
         session = SimpleNamespace(conf=zone)
         frame = SimpleNamespace(schema=schema, isStreaming=True, sparkSession=session)
-        frame.drop = lambda _: frame
         frames = {name: cast("DataFrame", frame) for name in ("s0", "s1")}
         plan = plan_join(
             self._query, frames, self._run, n_cells=1, n_groups=1, control_log=self.log
@@ -235,6 +235,8 @@ class Live:
         _, _, head, body = next(iter(self._source.read(part)))
         control = deliver(self._cells.plan.query, [(head, body)]).control
         results, report = self._cells.batch(tables, control=control)
+        # The log of the join rolls old batches up; here every batch is kept.
+        self.every_batch.write_report(replace(report, cell=0, n_cells=1))
         self._offset = after
         self.k.append(report.k)
         self.phases.append(report.phase)
@@ -289,7 +291,7 @@ class Progress:
     @classmethod
     def of(cls, live: Live) -> Progress:
         """Of all batches so far."""
-        table = progress_table(ControlLog(live.log))
+        table = progress_table(live.every_batch)
         names = ("recall", "recall_at_least", "recall_settled")
         recall, at_least, settled = (table[name].to_numpy().astype(np.float64) for name in names)
         until = np.array(live.watermarks)

@@ -53,7 +53,10 @@ def bind_frames(
     """
     _refuse_alike(frames)
     schemas = {
-        name: arrow_schema(frame.drop(UNREADABLE), stream=name) for name, frame in frames.items()
+        name: arrow_schema(
+            frame.drop(UNREADABLE) if UNREADABLE in frame.schema.names else frame, stream=name
+        )
+        for name, frame in frames.items()
     }
     columns = query.spark_columns(schemas)
     computed = computed_schemas(columns, frames)
