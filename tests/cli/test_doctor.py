@@ -104,7 +104,9 @@ def test_commands_are_completed() -> None:
 
 def test_the_dashboard_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
     ControlLog(str(tmp_path)).own("a query")
-    program = "from recalljoin.cli import main; main(prog_name='recalljoin')"
+    # A shell lets what it starts in the background ignore interrupts.
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{listens}; from recalljoin.cli import main; main(prog_name='recalljoin')"
     with subprocess.Popen(
         [sys.executable, "-uc", program, "dashboard", str(tmp_path), "--port", "0"],
         stdout=subprocess.PIPE,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.progress import progress_table
 from tests.spark.live import MINUTE, SECOND, Feed, Live
 
@@ -61,11 +61,11 @@ def test_a_join_that_waits_for_sources_waits_less_and_loses_less(tmp_path: Path)
     join = live(tmp_path / "with", streams).run(LENGTH, batch=SECOND)
     assert (join.recalls(3 * MINUTE) >= 0.99).mean() >= 0.95
     waits = [
-        np.array(progress_table(ControlLog(each.log))["wait"].to_pylist()[180:]).mean()
+        np.array(progress_table(each.every_batch)["wait"].to_pylist()[180:]).mean()
         for each in (without, join)
     ]
     assert waits[1] < waits[0] / 2
-    progress = progress_table(ControlLog(join.log)).to_pylist()
+    progress = progress_table(join.every_batch).to_pylist()
     held = [row for row in progress[180:] if row["held_by"] is not None]
     assert held
     assert all(row["held_for"] > row["lead"] for row in held)
@@ -83,7 +83,7 @@ def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
             join.start()
         runs.append(join)
     assert max(runs[0].k) > 0
-    leads = [progress_table(ControlLog(each.log))["lead"].to_pylist() for each in runs]
+    leads = [progress_table(each.every_batch)["lead"].to_pylist() for each in runs]
     assert any(lead is not None for lead in leads[0])
     for other, of_other in zip(runs[1:], leads[1:], strict=True):
         assert of_other == leads[0]
@@ -95,20 +95,20 @@ def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
 def test_a_source_that_dies_holds_the_join_for_two_periods_at_most(tmp_path: Path) -> None:
     dies = 3 * MINUTE
     join = live(tmp_path, feeds(3, dies=dies)).run(LENGTH, batch=SECOND)
-    progress = progress_table(ControlLog(join.log)).to_pylist()
-    assert max(row["wait"] for row in progress[180:]) > 20 * SECOND
+    progress = progress_table(join.every_batch).to_pylist()
+    assert max(row["wait"] for row in progress[180:]) > timedelta(seconds=20)
     held = [row["base_time"] for row in progress if row["held_by"] == "0" and row["batch"] > 190]
     assert held
     after = [row["wait"] for row, at in zip(progress, join.at, strict=True) if at > dies + 125_000]
-    assert max(after) < 15 * SECOND
+    assert max(after) < timedelta(seconds=15)
 
 
 def test_no_source_is_waited_for_longer_than_max_wait(tmp_path: Path) -> None:
     quality = {"max_wait": "5 seconds"}
     join = live(tmp_path, feeds(3, length=4 * MINUTE, dies=2 * MINUTE), quality=quality)
     join.run(4 * MINUTE, batch=SECOND)
-    waits = progress_table(ControlLog(join.log))["wait"].to_pylist()
-    assert max(wait for wait in waits[60:] if wait is not None) <= 5 * SECOND
+    waits = progress_table(join.every_batch)["wait"].to_pylist()
+    assert max(wait for wait in waits[60:] if wait is not None) <= timedelta(seconds=5)
 
 
 def test_sources_that_run_apart_in_a_backlog_cost_no_recall(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def read_match(
                 role[rows],
                 x[rows] / _MILLIMETRES,
                 y[rows] / _MILLIMETRES,
+                sid[rows],
             )
         )
         line += batch.num_rows

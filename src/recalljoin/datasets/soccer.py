@@ -46,7 +46,7 @@ POSITIONS = pa.schema(
     ]
 )
 """Columns of a team: ``sID`` is the player (1-8 team A, 9-16 team B), x and y are metres, and
-``sensor`` is the source of a reading (1-16 team A, 17-32 team B; each boot has one)."""
+``sensor`` is the source of a reading (here 1-16 team A, 17-32 team B; each boot has one)."""
 
 _SENSORS = 2 * PLAYERS  # one in each boot
 _STANCE = 0.2  # a boot's distance from the middle of its player, in metres

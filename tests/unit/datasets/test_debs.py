@@ -40,6 +40,7 @@ def test_sensors_become_players_of_two_teams(tmp_path: Path) -> None:
         "sID": [1, 8],
         "x": [26.245, 0.0],
         "y": [-33.96, 0.007],
+        "sensor": [13, 28],
     }
     assert match.table("s2").to_pydict() == {
         "arrival": [2, 5],
@@ -47,6 +48,7 @@ def test_sensors_become_players_of_two_teams(tmp_path: Path) -> None:
         "sID": [16, 9],
         "x": [1.5, 0.004],
         "y": [2.5, -0.005],
+        "sensor": [44, 61],
     }
     assert match.report.skipped == {"ball": 1, "referee": 1}
     assert (match.query, match.simulated, match.name) == (Q_X2, False, "soccer_debs2013")
