@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as sf
 
 from recalljoin.errors import DatasetError
+from recalljoin.experiments.generation import QUERY_FILE
 from recalljoin.jobs.sources import from_messages
 from recalljoin.jobs.topics import Topics
 from recalljoin.spark.columns import quoted
@@ -57,7 +58,7 @@ def record(spark: SparkSession, job: Job, folder: Path) -> dict[str, Path]:
         rows = from_messages(ordered, job, stream, ARRIVAL)
         time = sf.when(sf.col(UNREADABLE).isNull(), sf.col(quoted(stream.time)))
         rows.withColumn(stream.time, time).drop(UNREADABLE).write.parquet(str(path.absolute()))
-    (folder / "query.sql").write_text(job.query.strip() + "\n", encoding="utf-8")
+    (folder / QUERY_FILE).write_text(job.query.strip() + "\n", encoding="utf-8")
     return paths
 
 

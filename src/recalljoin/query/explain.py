@@ -35,50 +35,7 @@ def explain(
 ) -> str:
     """What a query does, as text for people: its keys, conditions, windows and target.
 
-    Parameters
-    ----------
-    query
-        Text in the paper's form, a query, or a query that is bound already.
-    inputs
-        The data of each stream, of which only the columns are read: a Spark DataFrame, streaming or
-        not; an Arrow table or schema; or the path of a Parquet or CSV file, or of a folder of such
-        files. Streams of a query may carry their data themselves.
-    time, arrival
-        Columns with the event time and the arrival, for all streams; by default what the query
-        says (``ts``, and none).
-    functions
-        Functions of your own that a text calls.
-    time_unit
-        What integer time columns count in.
-
-    Raises
-    ------
-    InvalidQuery
-        With every fault of the query.
-    DatasetError
-        When a file is missing or cannot be read.
-    InvalidSetting
-        When an input is of another kind.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> left = pa.table({"ts": [1], "a1": [7]})
-    >>> right = pa.schema({"ts": pa.int64(), "a1": pa.int32()})
-    >>> query = "SELECT * FROM s1 [5 SEC], s2 [1 MINUTE] WHERE s1.a1 = s2.a1"
-    >>> print(explain(query, {"s1": left, "s2": right}))
-    streams
-      s1  window 5 s    time ts
-      s2  window 1 min  time ts
-    equal
-      s1.a1 = s2.a1  (int64)
-    further conditions
-      none
-    output
-      one struct per stream: s1, s2
-    quality
-      no target
-    times are counted in ms
+    :func:`recalljoin.explain` tells joins of Spark as well, and describes the options.
     """
     if isinstance(query, BoundQuery):
         return _explained(query)

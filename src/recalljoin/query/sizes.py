@@ -56,3 +56,17 @@ def n_bytes(value: SizeLike, *, name: str) -> int:
         message = f"`{name}` of {value!r} {fault}; write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
         raise InvalidSetting(message)
     return int(Decimal(written["number"]) * _UNITS[unit])
+
+
+def spelled(size: int) -> str:
+    """Bytes as a person would write them.
+
+    Examples
+    --------
+    >>> spelled(256_000_000), spelled(4_000_000_000), spelled(1500)
+    ('256 MB', '4 GB', '1.5 kB')
+    """
+    for unit in ("GB", "MB", "kB"):
+        if size >= _UNITS[unit.lower()]:
+            return f"{size / _UNITS[unit.lower()]:g} {unit}"
+    return f"{size} bytes"

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from recalljoin.errors import InvalidSetting
-from recalljoin.spark.session import is_connected, is_local
+from recalljoin.spark.session import has_workers_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def check_workers(spark: SparkSession) -> None:
     InvalidSetting
         When they would not; the message says what to write.
     """
-    if is_connected(spark) or not is_local(spark):
+    if not has_workers_here(spark):
         return
     program = getattr(spark.sparkContext, "pythonExec", None)
     if program is None:
@@ -50,8 +50,7 @@ def fault_of(program: str) -> str | None:
     found = shutil.which(program)
     if found is None:
         return "is not there"
-    # A virtual environment is told by its path, which may be a link to a Python without packages.
-    if _plain(found) == _plain(sys.executable):
+    if is_own(program):
         return None
     asked = subprocess.run(
         [found, "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
@@ -62,6 +61,13 @@ def fault_of(program: str) -> str | None:
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     version = asked.stdout.strip()
     return None if version == own else f"is Python {version}, and Spark needs {own} as here"
+
+
+def is_own(program: str) -> bool:
+    """Whether this is the Python that this process runs on."""
+    found = shutil.which(program)
+    # A virtual environment is told by its path, which may be a link to a Python without packages.
+    return found is not None and _plain(found) == _plain(sys.executable)
 
 
 def _plain(path: str) -> str:

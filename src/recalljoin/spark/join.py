@@ -44,8 +44,7 @@ from recalljoin.spark.sealed import Sealed
 from recalljoin.spark.session import (
     default_cells,
     default_groups,
-    is_connected,
-    is_local,
+    has_workers_here,
     require,
     same_session,
 )
@@ -229,7 +228,7 @@ def _frame_of(name: str, source: str | None, frames: Mapping[str, DataFrame]) ->
 def _control_log(spark: SparkSession, settings: RunSettings) -> str:
     if settings.control_log is not None:
         return settings.control_log
-    if is_connected(spark) or not is_local(spark):
+    if not has_workers_here(spark):
         message = (
             "`control_log` must name a folder that all workers see, as there is no default on a "
             "cluster or under Spark Connect; write for example "

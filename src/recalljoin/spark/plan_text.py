@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from recalljoin.query.durations import rounded
 from recalljoin.query.explain import explain
 from recalljoin.query.render import render
+from recalljoin.query.sizes import spelled
 from recalljoin.spark.cell import ByTuple
 from recalljoin.spark.clocks import Clock
 
@@ -76,23 +77,9 @@ def _memory(plan: JoinPlan) -> Iterator[str]:
     if horizon is not None and horizon.fixed is not None:
         yield f"tuples are remembered for {rounded(clock.ms(horizon.fixed))}"
     elif horizon is not None:
-        yield f"tuples are remembered as their delays ask for, in {_size(horizon.limit)} at most"
+        yield f"tuples are remembered as their delays ask for, in {spelled(horizon.limit)} at most"
     most = [] if limits.max_buffered is None else [f"{limits.max_buffered:,} tuples"]
-    most += [] if limits.buffer_memory is None else [_size(limits.buffer_memory)]
+    most += [] if limits.buffer_memory is None else [spelled(limits.buffer_memory)]
     if most:
         then = "oldest are released early" if limits.when_full == "release" else "query stops"
         yield f"{' or '.join(most)} may wait for a stream that is behind; then the {then}"
-
-
-def _size(n_bytes: int) -> str:
-    """Bytes as a person would say them.
-
-    Examples
-    --------
-    >>> _size(256_000_000), _size(4_000_000_000), _size(1500)
-    ('256 MB', '4 GB', '1.5 kB')
-    """
-    for size, word in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if n_bytes >= size:
-            return f"{n_bytes / size:g} {word}"
-    return f"{n_bytes} bytes"

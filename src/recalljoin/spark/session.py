@@ -59,6 +59,11 @@ def is_local(spark: SparkSession) -> bool:
     return (spark.conf.get("spark.master") or "").startswith("local")
 
 
+def has_workers_here(spark: SparkSession) -> bool:
+    """Whether a driver of this process starts the workers, on this machine."""
+    return not is_connected(spark) and is_local(spark)
+
+
 def default_cells(spark: SparkSession) -> int:
     """As many cells as there are cores."""
     if is_connected(spark):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import site
-import sys
 import threading
 import weakref
 from contextlib import contextmanager
@@ -20,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 from pyspark.find_spark_home import _find_spark_home
 
-from recalljoin.spark.session import is_connected, is_local
+from recalljoin.spark.interpreters import is_own
+from recalljoin.spark.session import has_workers_here
 from recalljoin.spark.workers import own_workers
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def quick_start(spark: SparkSession) -> Iterator[None]:
     and 0.15 s without the zip file. Where the workers may have another Python or another PySpark
     than the driver, they are started as Spark does it.
     """
-    if is_connected(spark) or not is_local(spark) or not _has_same_pyspark(spark):
+    if not has_workers_here(spark) or not _has_same_pyspark(spark):
         yield
         return
     context: Any = spark.sparkContext
@@ -59,12 +58,10 @@ def quick_start(spark: SparkSession) -> Iterator[None]:
 
 def _has_same_pyspark(spark: SparkSession) -> bool:
     """Whether workers import, without the zip files, what the driver has imported."""
-    python = shutil.which(spark.sparkContext.pythonExec)
     installed = Path(pyspark.__file__).parent
     return (
         os.access(_LAUNCHER, os.X_OK)
-        and python is not None
-        and Path(python).absolute() == Path(sys.executable).absolute()
+        and is_own(spark.sparkContext.pythonExec)
         and (installed.parent / "py4j").is_dir()
         and str(installed.parent) in (*site.getsitepackages(), site.getusersitepackages())
         and Path(_find_spark_home()).resolve() == installed.resolve()
@@ -78,7 +75,7 @@ def start_ahead(spark: SparkSession) -> None:
     environment of the stateful operator's workers, and, with one variable more, that of the
     workers that route tuples.
     """
-    if is_connected(spark) or not is_local(spark) or spark.sparkContext in _STARTED:
+    if not has_workers_here(spark) or spark.sparkContext in _STARTED:
         return
     context = spark.sparkContext
     _STARTED.add(context)
