@@ -19,7 +19,7 @@ import numpy as np
 
 from recalljoin.engine.compiled import inlined, lean
 from recalljoin.engine.rings import mix
-from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -56,6 +56,9 @@ class SourceClocks:
         # Places by hash of the source, each plus one; 0 where there is none.
         self._table = np.zeros(1 << (4 * most).bit_length(), dtype=np.int64)
         self._state = np.array([1, NEVER], dtype=np.int64)
+        # Where the slowest source is looked for first: between two clocks; and the last front.
+        self._guess = np.full(3, NEVER, dtype=np.int64)
+        self._places = np.empty(most + 1, dtype=np.int64)
 
     def advance(
         self, tick: Int64s, source: Int64s, ts: Int64s, count: Int64s, fronts: Int64s
@@ -80,7 +83,7 @@ class SourceClocks:
         holder = np.zeros(len(fronts), dtype=np.int64)
         _follow(
             tick, source, ts, count, fronts, self.spare, self.epoch, self._sources, self._table,
-            self._state, slowest, holder,
+            self._state, slowest, holder, self._guess, self._places,
         )  # fmt: skip
         return slowest, holder
 
@@ -122,6 +125,8 @@ def _follow(
     state: Int64s,
     slowest: Int64s,
     holder: Int64s,
+    guess: Int64s,
+    places: Int64s,
 ) -> None:
     i = 0
     for n in range(len(fronts)):
@@ -137,10 +142,15 @@ def _follow(
                 # A tick begins one epoch at most: what a long tick holds has just come.
                 state[_END] = fronts[n] + epoch
                 _begin_epoch(sources, table, state)
-        place = _slowest(sources, state[_N], spare)
+        place = _slowest(sources, state[_N], spare, guess, places)
         if place >= 0:
             slowest[n] = sources[_CLOCK, place]
             holder[n] = sources[_ID, place]
+            # In the next tick it has hardly moved on by more than twice as far as in this one.
+            if fronts[n] != NEVER:
+                step = max(fronts[n] - guess[2], 1) if guess[2] != NEVER else 1
+                guess[0], guess[1] = slowest[n], slowest[n] + 2 * step
+                guess[2] = fronts[n]
 
 
 @inlined
@@ -190,33 +200,76 @@ def _index(sources: Int64s, table: Int64s, n: int) -> None:
 
 
 @lean
-def _slowest(sources: Int64s, n: int, spare: float) -> int:
-    """Place of the first source that cannot be passed over, by clock; -1 if no source matters."""
-    total, first, last, found = 0, FOREVER, NEVER, -1
+def _slowest(sources: Int64s, n: int, spare: float, guess: Int64s, places: Int64s) -> int:
+    """Place of the first source that cannot be passed over, by clock; -1 if no source matters.
+
+    Parameters
+    ----------
+    guess
+        Two clocks between which that of the source is expected. If it is there, the sources are
+        looked through once; wherever it is, it is found.
+    places
+        Room for the places of sources.
+    """
+    total, below, between, n_between = 0, 0, 0, 0
     for place in range(n):
         weight = sources[_NOW, place] + sources[_BEFORE, place]
-        if weight > 0:
-            total += weight
-            last = max(last, sources[_CLOCK, place])
-            if sources[_CLOCK, place] < first:
-                first, found = sources[_CLOCK, place], place
-    if found < 0:
-        return found
-    budget = int(spare * total)
-    if sources[_NOW, found] + sources[_BEFORE, found] > budget:
-        return found
-    # The smallest clock up to which sources weigh more than may be passed over.
-    while first < last:
-        middle = first + (last - first) // 2
-        passed = 0
-        for place in range(n):
-            if sources[_CLOCK, place] <= middle:
-                passed += sources[_NOW, place] + sources[_BEFORE, place]
-        if passed > budget:
-            last = middle
-        else:
-            first = middle + 1
+        clock = sources[_CLOCK, place]
+        total += weight
+        if clock < guess[0]:
+            below += weight
+        elif clock <= guess[1] and weight > 0:
+            between += weight
+            places[n_between] = place
+            n_between += 1
+    if total == 0:
+        return -1
+    budget = min(int(spare * total), total - 1)
+    if below <= budget < below + between:
+        return _first_beyond(sources, budget - below, places, n_between)
+    n_all = 0
     for place in range(n):
-        if sources[_CLOCK, place] == first and sources[_NOW, place] + sources[_BEFORE, place] > 0:
-            return place
-    return found
+        if sources[_NOW, place] + sources[_BEFORE, place] > 0:
+            places[n_all] = place
+            n_all += 1
+    return _first_beyond(sources, budget, places, n_all)
+
+
+@lean
+def _first_beyond(sources: Int64s, budget: int, places: Int64s, n: int) -> int:
+    """Of some places, the first by clock up to which sources weigh more than a budget.
+
+    The places are split by the clock of one of them, again and again, and the part that cannot have
+    the source is left out: all steps together look at each place a few times. Among sources with
+    the same clock it is the one with the smallest place.
+    """
+    begin, end = 0, n
+    while True:
+        clock = sources[_CLOCK, places[(begin + end) // 2]]
+        # Before `low` clocks are smaller, from `high` on they are larger.
+        low, high, at = begin, end, begin
+        smaller, equal = 0, 0
+        while at < high:
+            place = places[at]
+            weight = sources[_NOW, place] + sources[_BEFORE, place]
+            if sources[_CLOCK, place] < clock:
+                smaller += weight
+                places[at], places[low] = places[low], place
+                low += 1
+                at += 1
+            elif sources[_CLOCK, place] > clock:
+                high -= 1
+                places[at], places[high] = places[high], place
+            else:
+                equal += weight
+                at += 1
+        if smaller > budget:
+            end = low
+        elif smaller + equal > budget:
+            first = places[low]
+            for at in range(low, high):
+                first = min(first, places[at])
+            return int(first)
+        else:
+            budget -= smaller + equal
+            begin = high

@@ -134,7 +134,7 @@ class Leads:
         needed = np.zeros((len(leads), len(periods)), dtype=np.int64)
         for at, lead in enumerate(leads):
             late = own - np.maximum(source - lead, 0)
-            lost = periods @ self._lost(late[:, np.newaxis] - slacks) / n_tuples[:, np.newaxis]
+            lost = self._lost(late, periods, slacks) / n_tuples[:, np.newaxis]
             # With the largest slack nothing is lost.
             needed[at] = slacks[np.argmax(lost <= 1 - self.recall, axis=1)]
         standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
@@ -151,16 +151,24 @@ class Leads:
         length = min(STRETCHES, len(n))
         return sums[length:] - sums[:-length], np.maximum(totals[length:] - totals[:-length], 1)
 
-    def _lost(self, late: Float64s) -> Float64s:
-        """How many results are lost with a tuple, as a multiple of all results over all tuples.
+    def _lost(self, late: Float64s, periods: Float64s, slacks: Float64s) -> Float64s:
+        """What each period loses with each slack, as a multiple of all results over all tuples.
 
         A tuple that the watermark has passed by ``late`` is still met by tuples that come later
         within its window. It loses what it would have triggered itself, and what triggers before
-        the watermark would have made of it.
+        the watermark would have made of it: from the first, a part that grows with how late it is,
+        up to all of them when it is later than a window.
         """
         m = len(self.windows)
         window = max(1.0, sum(self.windows) / m)
-        return np.where(late >= 0, 1 + (m - 1) * np.clip(late / window, 0, 1), 0.0)
+        order = np.argsort(late, kind="stable")
+        late, counts = late[order], periods[:, order]
+        # Tuples later than each bound, and how late they are in all.
+        n, sums = _from_each(counts), _from_each(counts * late)
+        begin, full = np.searchsorted(late, slacks), np.searchsorted(late, slacks + window)
+        between = sums[:, begin] - sums[:, full] - slacks * (n[:, begin] - n[:, full])
+        lost: Float64s = n[:, begin] + (m - 1) * (n[:, full] + between / window)
+        return lost
 
     def snapshot(self) -> State:
         """Everything it remembers."""
@@ -176,6 +184,13 @@ class Leads:
         self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
         *stretches, self._open = (_from_json(each) for each in state["stretches"])
         self._stretches = deque(stretches, maxlen=MEMORY)
+
+
+def _from_each(counts: Float64s) -> Float64s:
+    """Sums of each row from each place on; the last sum is that of nothing."""
+    sums = np.zeros((len(counts), counts.shape[1] + 1))
+    sums[:, :-1] = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    return sums
 
 
 def _thinned(lengths: Float64s) -> Float64s:

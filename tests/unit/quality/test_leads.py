@@ -136,3 +136,15 @@ def test_bins_hold_lengths_from_below() -> None:
     lengths = np.array([0, 1, 7, 100, 12_345, 10**12])
     assert (lengths_of(bins_of(lengths)) >= lengths).all()
     assert (lengths_of(bins_of(lengths)) <= 1.1 * lengths + 1).all()
+
+
+def test_what_is_lost_with_all_slacks_is_what_single_tuples_lose() -> None:
+    random = np.random.default_rng(3)
+    leads = Leads(PolicySettings(windows=(400, 500, 600), recall=0.99))
+    late = random.uniform(-2000, 3000, 50)
+    late[:5] = 100.0
+    periods = random.integers(0, 9, (4, 50)).astype(np.float64)
+    slacks = np.array([0.0, 1.0, 100.0, 500.0, 2000.0, 5000.0])
+    later = late[:, np.newaxis] - slacks
+    each = np.where(later >= 0, 1 + 2 * np.clip(later / 500, 0, 1), 0.0)
+    np.testing.assert_allclose(leads._lost(late, periods, slacks), periods @ each, atol=1e-9)
