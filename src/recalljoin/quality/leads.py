@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalljoin.engine.compiled import lean
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.period_needs import enough_for
 from recalljoin.quality.source_lags import ROW, lengths_of
@@ -131,28 +132,30 @@ class Leads:
         source, own = lengths_of(lags.keys // ROW), lengths_of(lags.keys % ROW)
         periods, n_tuples = self._periods(lags.keys)
         slacks = np.append(0.0, lengths_of(np.arange((lags.keys % ROW).max(initial=0) + 1)) + 1)
-        needed = np.zeros((len(leads), len(periods)), dtype=np.int64)
+        needed = np.zeros((len(leads), len(n_tuples)), dtype=np.int64)
         for at, lead in enumerate(leads):
             late = own - np.maximum(source - lead, 0)
-            lost = self._lost(late, periods, slacks) / n_tuples[:, np.newaxis]
             # With the largest slack nothing is lost.
-            needed[at] = slacks[np.argmax(lost <= 1 - self.recall, axis=1)]
+            enough = self._lost(late, periods, slacks) <= (1 - self.recall) * n_tuples
+            needed[at] = slacks[np.argmax(enough, axis=0)]
         standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
         return leads, needed, standing
 
     def _periods(self, keys: Int64s) -> tuple[Float64s, Float64s]:
-        """For each period that ends with a stretch: tuples by key, and their number."""
-        rows = np.zeros((len(self._stretches), len(keys)))
-        for row, (_, lags, _) in zip(rows, self._stretches, strict=True):
-            row[np.searchsorted(keys, lags.keys)] = lags.counts
+        """For each period that ends with a stretch, in columns: tuples by key, and their number."""
+        columns = np.zeros((len(keys), len(self._stretches)))
+        for at, (_, lags, _) in enumerate(self._stretches):
+            columns[np.searchsorted(keys, lags.keys), at] = lags.counts
         n = np.array([n for n, _, _ in self._stretches], dtype=np.float64)
-        sums = np.cumsum(np.vstack((np.zeros((1, len(keys))), rows)), axis=0)
+        sums = np.cumsum(np.hstack((np.zeros((len(keys), 1)), columns)), axis=1)
         totals = np.cumsum(np.append(0.0, n))
         length = min(STRETCHES, len(n))
-        return sums[length:] - sums[:-length], np.maximum(totals[length:] - totals[:-length], 1)
+        return sums[:, length:] - sums[:, :-length], np.maximum(
+            totals[length:] - totals[:-length], 1
+        )
 
     def _lost(self, late: Float64s, periods: Float64s, slacks: Float64s) -> Float64s:
-        """What each period loses with each slack, as a multiple of all results over all tuples.
+        """What each slack loses in each period, as a multiple of all results over all tuples.
 
         A tuple that the watermark has passed by ``late`` is still met by tuples that come later
         within its window. It loses what it would have triggered itself, and what triggers before
@@ -161,13 +164,17 @@ class Leads:
         """
         m = len(self.windows)
         window = max(1.0, sum(self.windows) / m)
-        order = np.argsort(late, kind="stable")
-        late, counts = late[order], periods[:, order]
-        # Tuples later than each bound, and how late they are in all.
-        n, sums = _from_each(counts), _from_each(counts * late)
-        begin, full = np.searchsorted(late, slacks), np.searchsorted(late, slacks + window)
-        between = sums[:, begin] - sums[:, full] - slacks * (n[:, begin] - n[:, full])
-        lost: Float64s = n[:, begin] + (m - 1) * (n[:, full] + between / window)
+        # The latest tuples first.
+        order = np.argsort(-late, kind="stable")
+        early = -late[order]
+        begin = np.searchsorted(early, -slacks, side="right")
+        full = np.searchsorted(early, -(slacks + window), side="right")
+        ends = np.sort(np.concatenate((begin, full)))
+        n, sums = found = np.empty((2, len(ends), periods.shape[1]))
+        _add_up(periods, order, late, ends, found)
+        begin, full = np.searchsorted(ends, begin), np.searchsorted(ends, full)
+        between = sums[begin] - sums[full] - slacks[:, np.newaxis] * (n[begin] - n[full])
+        lost: Float64s = n[begin] + (m - 1) * (n[full] + between / window)
         return lost
 
     def snapshot(self) -> State:
@@ -186,11 +193,20 @@ class Leads:
         self._stretches = deque(stretches, maxlen=MEMORY)
 
 
-def _from_each(counts: Float64s) -> Float64s:
-    """Sums of each row from each place on; the last sum is that of nothing."""
-    sums = np.zeros((len(counts), counts.shape[1] + 1))
-    sums[:, :-1] = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    return sums
+@lean
+def _add_up(counts: Float64s, order: Int64s, late: Float64s, ends: Int64s, found: Float64s) -> None:
+    """Of the rows before each end, in an order: their sum, and that of how late they are in all."""
+    at = 0
+    for j in range(len(ends)):
+        for column in range(counts.shape[1]):
+            found[0, j, column] = found[0, j - 1, column] if j else 0.0
+            found[1, j, column] = found[1, j - 1, column] if j else 0.0
+        while at < ends[j]:
+            row = order[at]
+            for column in range(counts.shape[1]):
+                found[0, j, column] += counts[row, column]
+                found[1, j, column] += counts[row, column] * late[row]
+            at += 1
 
 
 def _thinned(lengths: Float64s) -> Float64s:

@@ -147,4 +147,4 @@ def test_what_is_lost_with_all_slacks_is_what_single_tuples_lose() -> None:
     slacks = np.array([0.0, 1.0, 100.0, 500.0, 2000.0, 5000.0])
     later = late[:, np.newaxis] - slacks
     each = np.where(later >= 0, 1 + 2 * np.clip(later / 500, 0, 1), 0.0)
-    np.testing.assert_allclose(leads._lost(late, periods, slacks), periods @ each, atol=1e-9)
+    np.testing.assert_allclose(leads._lost(late, periods.T, slacks), (periods @ each).T, atol=1e-9)
