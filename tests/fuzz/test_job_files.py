@@ -16,7 +16,8 @@ from tests.jobs.test_job_file import FOLDER, ORDERS
 
 KEYS = (
     "query", "checkpoint", "control_log", "trigger", "once", "streams", "sink", "join", "spark",
-    "kafka", "topic", "folder", "format", "options", "schema", "time", "message_time", "key", "o",
+    "kafka", "topic", "folder", "format", "options", "schema", "time", "message_time",
+    "message_partition", "key", "o",
     "p", "emit", "k", "time_unit", "flush", "late_rows", "path",
 )  # fmt: skip
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "kafka" / "job.toml"

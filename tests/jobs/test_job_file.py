@@ -67,6 +67,10 @@ def test_further_keys_have_their_meaning() -> None:
     columns = job.streams["o"].columns
     assert columns is not None
     assert columns.names == ["id", "amount", "x", "ts"]
+    text = text.replace('message_time = "ts"', 'message_time = "ts"\nmessage_partition = "part"')
+    columns = parse_job(text.encode(), FOLDER, {}).streams["o"].columns
+    assert columns is not None
+    assert columns.names == ["id", "amount", "x", "ts", "part"]
 
 
 def test_all_faults_are_told_together_with_what_to_write_instead() -> None:
@@ -125,6 +129,8 @@ lat_rows = true
         ('checkpoint = "ck"', 'checkpoint = "ck"\nonce = true\ntrigger = "1 s"', "leave one of"),
         ('time = "ts"', 'message_time = "ts"', "`schema` has `ts` already"),
         ('format = "json"', 'format = "json"\nmessage_time = "t"', "is for `kafka` only"),
+        ('time = "ts"', 'time = "ts"\nmessage_partition = "TS"', "`schema` has `TS` already"),
+        ('format = "json"', 'format = "json"\nmessage_partition = "p"', "is for `kafka` only"),
         ('checkpoint = "ck"', 'checkpoint = "ck"\nstreams = 3', "no TOML"),
         ("[streams.o]", "[streams]\no = 1\n[x]", "`streams` must be tables; write [streams.o]"),
     ],

@@ -144,6 +144,7 @@ def test_rows_arrive_in_order_and_at_their_pace_and_are_recorded_with_the_time_k
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     from recalljoin.experiments import Setup, evaluate
+    from recalljoin.jobs.job_file import parse_job
     from recalljoin.jobs.record import record as record_topics
     from recalljoin.jobs.topics import Topics
 
@@ -165,7 +166,18 @@ def test_rows_arrive_in_order_and_at_their_pace_and_are_recorded_with_the_time_k
             ]
             assert mine == sorted(mine, key=order.index)
     send(spark, broker, "kept-s2", [b"no JSON"])
-    paths = record_topics(spark, kafka.job(), tmp_path / "recorded")
+    # Partitions are sources of the first stream.
+    text = kafka.text().replace("s1 [100 MS]", "s1 [100 MS SOURCE part]")
+    text = text.replace('topic = "kept-s1"', 'topic = "kept-s1"\nmessage_partition = "part"')
+    job = parse_job(text.encode(), tmp_path, {})
+    paths = record_topics(spark, job, tmp_path / "recorded")
+    sent_to = {
+        json.loads(each["value"])["place"]: each["partition"]
+        for each in kafka.messages(spark, "s1")
+    }
+    assert {
+        row.place: row.part for row in spark.read.parquet(str(paths["s1"])).collect()
+    } == sent_to
     rows = {name: spark.read.parquet(str(path)).collect() for name, path in paths.items()}
     for s, name in enumerate(paths):
         sent = Counter(e.arrival for e in recording.tuples if e.stream == s)
@@ -173,7 +185,8 @@ def test_rows_arrive_in_order_and_at_their_pace_and_are_recorded_with_the_time_k
         arrivals = [row.arrival for row in rows[name]]
         assert arrivals == sorted(arrivals)
     text = (tmp_path / "recorded" / "query.sql").read_text()
-    run = evaluate(text, paths, Setup(recall=0.5), spark=spark, truth=False, max_ahead=None)
+    setup = Setup(recall=0.5, arrival_mode="tick", tick="10 ms", batch="10 ms")
+    run = evaluate(text, paths, setup, spark=spark, truth=False, max_ahead=None)
     assert run.refused == {"null time": 1}
     assert run.n_tuples == len(recording.tuples)
     with pytest.raises(DatasetError, match=r"exists already; name another folder"):

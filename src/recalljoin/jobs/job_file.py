@@ -29,7 +29,8 @@ _TOP: Final = (
     "query", "checkpoint", "control_log", "trigger", "once", "streams", "sink", "join", "spark",
 )  # fmt: skip
 _PLACE: Final = ("kafka", "topic", "folder", "format", "options")
-_STREAM: Final = (*_PLACE, "schema", "time", "message_time")
+_MESSAGE: Final = ("message_time", "message_partition")
+_STREAM: Final = (*_PLACE, "schema", "time", *_MESSAGE)
 _SINK: Final = (*_PLACE, "key")
 _SET_ELSEWHERE: Final = {"control_log", "tick", "learn_from"}
 _JOIN: Final = (
@@ -251,25 +252,28 @@ class _Reading:
         self._refuse_unknown(f"stream `{name}`", table, _STREAM)
         place = self._place(table, where)
         schema = self._schema(table, where)
-        message_time = self._text(table, "message_time", where)
+        of_message: dict[str, Any] = {name: self._text(table, name, where) for name in _MESSAGE}
         needs = "kafka" in table or ("folder" in table and place["format"] != "parquet")
         if needs and "schema" not in table:
             self._fault(f"{where}`schema` is missing; write {_EXAMPLES['schema']}")
-        if message_time is not None and "kafka" not in table:
-            self._fault(f"{where}`message_time` is for `kafka` only; leave it out")
+        for role, column in of_message.items():
+            if column is not None and "kafka" not in table:
+                self._fault(f"{where}`{role}` is for `kafka` only; leave it out")
         if place["folder"] and place["format"] not in FILE_FORMATS:
             known = way_out(str(place["format"]), FILE_FORMATS, known_as="formats of a folder")
             self._fault(f"{where}`format` is {place['format']!r}; {known}")
-        time = self._text(table, "time", where) or message_time or "ts"
+        time = self._text(table, "time", where) or of_message["message_time"] or "ts"
         if schema is not None:
-            names = [field.name.lower() for field in schema]
-            if message_time is not None and message_time.lower() in names:
-                self._fault(
-                    f"{where}`message_time` is a column of its own, and `schema` has "
-                    f"`{message_time}` already; give it another name"
-                )
             known_names = [field.name for field in schema]
-            known_names += [message_time] if message_time is not None else []
+            for role, column in of_message.items():
+                if column is None:
+                    continue
+                if column.lower() in (each.lower() for each in known_names):
+                    self._fault(
+                        f"{where}`{role}` is a column of its own, and `schema` has `{column}` "
+                        "already; give it another name"
+                    )
+                known_names.append(column)
             if time.lower() not in (each.lower() for each in known_names):
                 told = way_out(time, known_names, known_as="columns")
                 self._fault(
@@ -277,7 +281,7 @@ class _Reading:
                     "column in `time`, or take the time of the message: "
                     f"{_EXAMPLES['message_time']}"
                 )
-        return JobStream(**place, schema=schema, time=time, message_time=message_time)
+        return JobStream(**place, schema=schema, time=time, **of_message)
 
     def _schema(self, table: Mapping[str, Any], where: str) -> Any:
         text = self._text(table, "schema", where)

@@ -44,13 +44,18 @@ class JobStream(Endpoint):
     """Column with the event time."""
     message_time: str | None = None
     """Column that takes the time that Kafka has for a message; None for no such column."""
+    message_partition: str | None = None
+    """Column that takes the number of a message's partition; None for no such column."""
 
     @property
     def columns(self) -> pa.Schema | None:
         """The columns that the query sees; None where Spark finds them."""
-        if self.schema is None or self.message_time is None:
-            return self.schema
-        return self.schema.append(pa.field(self.message_time, pa.timestamp("us", "UTC")))
+        columns = self.schema
+        if columns is not None and self.message_time is not None:
+            columns = columns.append(pa.field(self.message_time, pa.timestamp("us", "UTC")))
+        if columns is not None and self.message_partition is not None:
+            columns = columns.append(pa.field(self.message_partition, pa.int32()))
+        return columns
 
 
 @dataclass(frozen=True, kw_only=True)

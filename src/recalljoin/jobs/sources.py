@@ -101,8 +101,9 @@ def from_messages(
     assert stream.schema is not None
     cut = len(_READS_JSON)
     options = {n[cut:]: v for n, v in stream.options.items() if n.startswith(_READS_JSON)}
-    time, names = sf.col("timestamp"), (stream.message_time, arrival)
-    beside = {name: time for name in names if name is not None}
+    told = {stream.message_time: "timestamp", stream.message_partition: "partition"}
+    told[arrival] = "timestamp"
+    beside = {name: sf.col(column) for name, column in told.items() if name is not None}
     schema = from_arrow_schema(stream.schema)
     return decoded(messages, sf.col("value"), schema, beside=beside, options=job.filled(options))
 

@@ -20,7 +20,7 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.quality.bounds import Bounded
 from recalljoin.quality.null_needs import PreciseNulls
 from recalljoin.quality.policies import make_policy
-from recalljoin.quality.policy import BufferSizePolicy, lead_of
+from recalljoin.quality.policy import BufferSizePolicy, lead_of, leap_of
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.quality.slack import RequiredSlack
@@ -189,6 +189,11 @@ class Adaptation:
     def lead(self) -> int:
         """How far the base time may be ahead of the slowest source from the next step on."""
         return lead_of(self.policy)
+
+    @property
+    def leap(self) -> int:
+        """By how much sources must run apart within one tick to be waited for at once."""
+        return leap_of(self.policy)
 
     @property
     def phase(self) -> str | None:

@@ -25,7 +25,7 @@ from recalljoin.quality.adaptation import Adaptation
 from recalljoin.quality.cell import Cell, Measures
 from recalljoin.quality.horizon import DEFAULT_LIMIT, HorizonPlan
 from recalljoin.quality.latency import LatencyMeter
-from recalljoin.quality.policy import ArrivalPolicy, lead_of
+from recalljoin.quality.policy import ArrivalPolicy, lead_of, leap_of
 from recalljoin.quality.recall import RecallMeter, Timeline
 from recalljoin.quality.record import Reported, RunRecord, Schedule
 from recalljoin.quality.replay import Replay, TickReplay, TupleReplay
@@ -235,7 +235,7 @@ def run_replay(
             k = np.full(end - begin, policy.k)
         else:
             k = source.slack_of(by_arrival, begin, end)
-        source.lead = lead_of(policy)
+        source.lead, source.leap = lead_of(policy), leap_of(policy)
         step = source.push(begin, end, k)
         slacks.append(source.in_effect(step, begin, end, k))
         watermarks, waited = source.watermarks(begin, end, slacks[-1])

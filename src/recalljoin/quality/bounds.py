@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from recalljoin.quality.policy import lead_of
+from recalljoin.quality.policy import lead_of, leap_of
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -61,6 +61,11 @@ class Bounded:
     def lead(self) -> int:
         """How far the base time may be ahead of the slowest source."""
         return lead_of(self.policy)
+
+    @property
+    def leap(self) -> int:
+        """By how much sources must run apart within one tick to be waited for at once."""
+        return leap_of(self.policy)
 
     @property
     def phase(self) -> str | None:

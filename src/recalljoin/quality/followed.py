@@ -11,7 +11,8 @@ import numpy as np
 
 from recalljoin.engine.progress import Held
 from recalljoin.engine.source_clocks import MOST
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.quality.source_lags import gaps_of
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -32,6 +33,9 @@ class FollowedSources:
 
     def __init__(self, plan: SourcePlan) -> None:
         self.clocks = plan.clocks()
+        self.lead = FOREVER
+        """How far the base time might be ahead of the slowest source in the last tick."""
+        self._gap: int | None = None
         self.slowest = NEVER
         """Clock of the slowest source that matters; NEVER if there is none."""
         self._holder = 0
@@ -44,7 +48,13 @@ class FollowedSources:
         return None if self.slowest == NEVER else self.names.get(self._holder)
 
     def tick(
-        self, plan: SourcePlan, lead: int, marks: tuple[Int64s, Int64s, Int64s], *, front: int
+        self,
+        plan: SourcePlan,
+        lead: int,
+        leap: int,
+        marks: tuple[Int64s, Int64s, Int64s],
+        *,
+        front: int,
     ) -> Held:
         """Let one tick pass.
 
@@ -52,6 +62,9 @@ class FollowedSources:
         ----------
         plan, lead
             How sources are followed, and how far the base time may be ahead of the slowest.
+        leap
+            If sources run apart by more than this in the tick, the base time may not be ahead: so
+            do partitions of a backlog after a stop, before anybody could see it.
         marks
             The sources of the tick's tuples, with the largest time and number of tuples of each.
         front
@@ -65,7 +78,12 @@ class FollowedSources:
         if len(self.names) > MOST_NAMES:
             known = set(self.clocks.numbers.tolist())
             self.names = {number: name for number, name in self.names.items() if number in known}
-        return Held(slowest, np.array([lead], dtype=np.int64), plan.max_wait, before)
+        fronts = np.array([front], dtype=np.int64)
+        gap = int(gaps_of(fronts, slowest)[0])
+        has_leapt = self._gap is not None and gap - self._gap > leap
+        self._gap = None if front == NEVER else gap
+        self.lead = 0 if has_leapt else lead
+        return Held(slowest, np.array([self.lead], dtype=np.int64), plan.max_wait, before)
 
     def to_text(self) -> str:
         """Everything that is remembered."""
@@ -73,6 +91,7 @@ class FollowedSources:
             "clocks": self.clocks.snapshot(),
             "slowest": self.slowest,
             "holder": self._holder,
+            "gap": self._gap,
             "names": [list(pair) for pair in self.names.items()],
         }
         packed = zlib.compress(json.dumps(content).encode(), level=1)
@@ -83,4 +102,5 @@ class FollowedSources:
         content = json.loads(zlib.decompress(base64.b64decode(text)))
         self.clocks.restore(content["clocks"])
         self.slowest, self._holder = content["slowest"], content["holder"]
+        self._gap = content.get("gap")
         self.names = dict(map(tuple, content["names"]))

@@ -22,7 +22,7 @@ import numpy as np
 from recalljoin.engine.compiled import lean
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.period_needs import enough_for
-from recalljoin.quality.source_lags import ROW, lengths_of
+from recalljoin.quality.source_lags import PER_OCTAVE, ROW, bins_of, lengths_of
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
@@ -66,12 +66,20 @@ class Leads:
         self.is_high = settings.recall >= HIGH
         self.little = OF_PERIOD * settings.period
         self.width = -(-settings.period // STRETCHES)
+        self.period = settings.period
         self.lead = FOREVER
         """The lead in force; FOREVER: sources are not waited for."""
+        self.is_apart = False
+        """Whether sources are further apart than ever, by more than a period."""
         self._stretches: deque[tuple[int, Tally, Tally]] = deque(maxlen=MEMORY)
         self._open: tuple[int, Tally, Tally] = (0, Tally.empty(), Tally.empty())
         self._ends = NEVER
         self._is_due = False
+
+    @property
+    def knows_sources(self) -> bool:
+        """Whether tuples say where they are from, and this for some time."""
+        return len(self._stretches) > 0
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -87,6 +95,19 @@ class Leads:
             self._open = (0, Tally.empty(), Tally.empty())
             self._ends = clock + self.width
             self._is_due = True
+
+    def look(self, profile: Profile) -> None:
+        """See whether sources run apart, as partitions of a backlog do after a stop.
+
+        That is no delay to learn from, and whoever reads a backlog waits for its slowest part.
+        They run apart until the slowest source is as close as it has been before.
+        """
+        if not len(profile.gaps.keys):
+            return
+        gap = profile.gaps.keys.max()
+        usual = max((gaps.keys.max(initial=0) for _, _, gaps in self._stretches), default=0)
+        far = bins_of(np.array([self.period]))[0] if not self.is_apart else 0
+        self.is_apart = bool(gap > max(usual + PER_OCTAVE // 2, far))
 
     def choose(self, needs: Int64s) -> int:
         """Choose the lead.
@@ -183,12 +204,14 @@ class Leads:
             "lead": self.lead,
             "ends": self._ends,
             "is_due": self._is_due,
+            "is_apart": self.is_apart,
             "stretches": [_to_json(each) for each in (*self._stretches, self._open)],
         }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
+        self.is_apart = state["is_apart"]
         *stretches, self._open = (_from_json(each) for each in state["stretches"])
         self._stretches = deque(stretches, maxlen=MEMORY)
 

@@ -19,7 +19,7 @@ from recalljoin.engine.judging import LATER, OWN, UNMATCHED
 from recalljoin.engine.slack_bins import ENOUGH
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.period_needs import enough_for
-from recalljoin.quality.policy import lead_of
+from recalljoin.quality.policy import lead_of, leap_of
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s, Int64s
@@ -111,6 +111,11 @@ class PreciseNulls:
     def lead(self) -> int:
         """How far the base time may be ahead of the slowest source."""
         return lead_of(self.policy)
+
+    @property
+    def leap(self) -> int:
+        """By how much sources must run apart within one tick to be waited for at once."""
+        return leap_of(self.policy)
 
     @property
     def phase(self) -> str | None:

@@ -85,6 +85,15 @@ def lead_of(policy: BufferSizePolicy) -> int:
     return lead
 
 
+def leap_of(policy: BufferSizePolicy) -> int:
+    """By how much sources must run apart within one tick for a policy to wait for them at once.
+
+    FOREVER for a policy that does not look at sources.
+    """
+    leap: int = getattr(policy, "leap", FOREVER)
+    return leap
+
+
 Factory = Callable[..., BufferSizePolicy]
 _F = TypeVar("_F", bound=Factory)
 

@@ -22,7 +22,7 @@ from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
-from recalljoin.quality.source_lags import sources_of
+from recalljoin.quality.source_lags import gaps_of, sources_of
 from recalljoin.query.durations import MAX_TIME
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Replay(ABC):
     """Smallest timestamp of the first step; 0 if the recording is empty."""
     lead: int = FOREVER
     """How far the base time may be ahead of the slowest source, where streams have sources."""
+    leap: int = FOREVER
+    """By how much sources must run apart within one tick to be waited for at once."""
 
     def __init__(self, cells: Sequence[Cell], arrivals: Arrivals) -> None:
         self.cells = cells
@@ -138,12 +140,16 @@ class Replay(ABC):
         With this K, and without sources, the same tuples are released.
         """
         fronts, watermarks = step.fronts[1:], step.watermarks
-        if self.lead == FOREVER or len(watermarks) < end - begin:
+        if self._waits_for_nobody(begin, end) or len(watermarks) < end - begin:
             return k
         known = (fronts != NEVER) & (watermarks != NEVER)
         waits = np.where(known, fronts, 0) - np.where(known, watermarks, 0)
         # While nothing is released, any K will do that releases nothing.
         return np.where(known, waits, np.where(fronts != NEVER, MAX_TIME, k))
+
+    def _waits_for_nobody(self, begin: int, end: int) -> bool:  # noqa: ARG002
+        """Whether no source is waited for in some steps."""
+        return True
 
     def watermarks(self, begin: int, end: int, k: Int64s) -> tuple[Int64s, Int64s]:
         """How far the join had come after each step, and how far that is behind the slowest stream.
@@ -259,6 +265,9 @@ class TickReplay(Replay):
             self.slowest, _ = sources.clocks().advance(
                 self.tick, numbers, arrivals.ts, ones, self.clocks.base
             )
+            gaps = gaps_of(self.clocks.base, self.slowest)
+            # Before all streams have begun, sources are not apart.
+            self._grown = np.where(self.clocks.base[:-1] != NEVER, np.diff(gaps), 0)
         self.shares = shares or [Share.whole(arrivals, self.tick)]
         # The tuples of tick n are at the positions from _ends[n - 1] to before _ends[n].
         self._ends = np.searchsorted(self.tick, np.arange(n), side="right")
@@ -297,15 +306,24 @@ class TickReplay(Replay):
         # K of a tick follows the largest delay in the tick.
         return k[self._ends[begin:end] - first]
 
+    def _leads(self, begin: int, end: int) -> Int64s:
+        """The lead in each tick: none where sources have leapt apart."""
+        grown = np.append(0, self._grown)[begin:end]
+        return np.where(grown > self.leap, 0, self.lead)
+
+    def _waits_for_nobody(self, begin: int, end: int) -> bool:
+        return self.slowest is None or bool((self._leads(begin, end) == FOREVER).all())
+
     def push(self, begin: int, end: int, k: Int64s) -> Step:
         """Let ticks pass in all cells."""
         works = []
         held = None
         if self.slowest is not None:
+            leads = self._leads(begin, end)
             held = Held(
                 self.slowest[begin:end],
-                np.full(end - begin, self.lead, dtype=np.int64),
-                self._max_wait if self.lead < FOREVER else FOREVER,
+                leads,
+                self._max_wait if (leads < FOREVER).any() else FOREVER,
                 int(self.slowest[begin - 1]) if begin else NEVER,
             )
         for cell, share in zip(self.cells, self.shares, strict=True):

@@ -133,7 +133,12 @@ class RequiredSlack:
     @property
     def lead(self) -> int:
         """How far the base time may be ahead of the slowest source; FOREVER: as far as it likes."""
-        return self.leads.lead
+        return 0 if self.leads.is_apart else self.leads.lead
+
+    @property
+    def leap(self) -> int:
+        """By how much sources must run apart within one tick to be waited for at once: a period."""
+        return self.settings.period
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -144,8 +149,10 @@ class RequiredSlack:
         unseen = self.unseen.estimate(profile)
         self.slack.observe(profile, unseen=unseen, tells_delays=tells_delays)
         self.feedback.observe(profile, tells_delays=tells_delays)
-        if tells_delays:
+        self.leads.look(profile)
+        if tells_delays and not self.leads.is_apart:
             self.leads.observe(profile)
+        if tells_delays:
             self.latest_delays.observe(profile)
             if not self._is_learned:
                 self.delays.observe(profile)
@@ -161,11 +168,21 @@ class RequiredSlack:
             # The largest delay seen so far says little while long delays could not be seen yet.
             if self.delays.is_short:
                 k = max(k, self.settings.first_wait)
-            if self.feedback.latest_delays.span < self._learned_k:
+            if self._insures or self.feedback.latest_delays.span < self._learned_k:
                 k = max(k, chosen)
             self.k = self._rounded(k)
         self.leads.choose(self._settled(self.periods.known))
         return self.k
+
+    @property
+    def _insures(self) -> bool:
+        """Whether K is enough for the worst period remembered, however calm it is now.
+
+        Who asks for a high recall and says where tuples are from wants bursts to be covered. Where
+        the silence of sources announces no burst, only a wait that lasts can do that.
+        """
+        is_high = self.settings.recall >= HIGH
+        return is_high and self.leads.knows_sources and self.lead == FOREVER
 
     def _rounded(self, k: int) -> int:
         """K rounded up to a multiple of g, if g is set, and at most the largest K allowed."""
@@ -227,7 +244,7 @@ class RequiredSlack:
         # Stretches only stand in for periods, so they must not ask for more than any period did.
         usual = min(usual, int(periods.max()))
         if self.settings.recall >= HIGH:
-            return max(usual, enough_for(periods, PERIODS_HIGH))
+            return max(usual, enough_for(periods, 1.0 if self._insures else PERIODS_HIGH))
         decisive, ordinary = enough_for(periods, PERIODS), enough_for(periods, 0.5)
         return max(usual, decisive + round(SPREAD * (decisive - ordinary)))
 

@@ -63,24 +63,34 @@ class SourcePlan:
         return SourceClocks(epoch=self.epoch, spare=self.spare)
 
 
-def say_of_sources(plan: SourcePlan, lead: int) -> dict[str, Any]:
+def say_of_sources(plan: SourcePlan, lead: int, leap: int) -> dict[str, Any]:
     """How sources are followed in a batch, as values that JSON can hold."""
     return {
         "epoch": plan.epoch,
         "spare": plan.spare,
         "max_wait": None if plan.max_wait == FOREVER else plan.max_wait,
         "lead": None if lead == FOREVER else lead,
+        "leap": None if leap == FOREVER else leap,
     }
 
 
-def told_of_sources(said: dict[str, Any] | None) -> tuple[SourcePlan, int]:
+def told_of_sources(said: dict[str, Any] | None) -> tuple[SourcePlan, int, int]:
     """From :func:`say_of_sources`; None: nothing was said, and no source is waited for."""
     if said is None:
-        return SourcePlan(1, 0.0), FOREVER
-    lead, max_wait = (
-        FOREVER if said[name] is None else said[name] for name in ("lead", "max_wait")
+        return SourcePlan(1, 0.0), FOREVER, FOREVER
+    # Offsets of an old checkpoint say nothing of leaps.
+    lead, leap, max_wait = (
+        FOREVER if said.get(name) is None else said[name] for name in ("lead", "leap", "max_wait")
     )
-    return SourcePlan(said["epoch"], said["spare"], max_wait), lead
+    return SourcePlan(said["epoch"], said["spare"], max_wait), lead, leap
+
+
+def gaps_of(fronts: Int64s, slowest: Int64s) -> Int64s:
+    """How far the slowest source is behind the slowest stream; 0 where one of them is not known."""
+    known = (fronts != NEVER) & (slowest != NEVER)
+    return np.where(
+        known, np.maximum(np.where(known, fronts, 0) - np.where(known, slowest, 0), 0), 0
+    )
 
 
 def sources_of(query: BoundQuery, arrivals: Arrivals) -> Int64s | None:
@@ -131,7 +141,7 @@ def lags_of(ts: Int64s, tick: Int64s, fronts: Int64s, held: Held) -> tuple[Tally
     """
     slowest = np.append(held.before, held.slowest)
     known = (fronts != NEVER) & (slowest != NEVER)
-    lag = np.maximum(np.where(known, fronts, 0) - np.where(known, slowest, 0), 0)
+    lag = gaps_of(fronts, slowest)
     (behind,) = np.nonzero(known[tick] & (ts <= fronts[tick]))
     own = fronts[tick[behind]] - ts[behind]
     keys = ROW * bins_of(lag[tick[behind]]) + bins_of(own)

@@ -198,7 +198,9 @@ class BatchPlanner:
 
     def _sources(self) -> dict[str, Any] | None:
         plan = self._plan.sources
-        return None if plan is None else say_of_sources(plan, self._adaptation.lead)
+        if plan is None:
+            return None
+        return say_of_sources(plan, self._adaptation.lead, self._adaptation.leap)
 
     def _say_if_limited(self, before: bool) -> None:
         is_limited = self._adaptation.is_limited

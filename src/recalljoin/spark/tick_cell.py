@@ -136,13 +136,13 @@ class TickCell:
             return None
         if delivery.control is not None and delivery.control.sources is not None:
             meta.follows = delivery.control.sources
-        plan, lead = told_of_sources(meta.follows)
+        plan, lead, leap = told_of_sources(meta.follows)
         front = self._cell.pipeline.clocks.front_after(
             delivery.marks, idle, self._release(delivery.control)
         )
         source, top, n, names = delivery.sources()
         sources.names.update(names)
-        return sources.tick(plan, lead, (source, top, n), front=front)
+        return sources.tick(plan, lead, leap, (source, top, n), front=front)
 
     @staticmethod
     def _release(control: Control | None) -> int:
@@ -234,9 +234,8 @@ class TickCell:
         sources = self._cell.sources
         if sources is None:
             return {}
-        _, lead = told_of_sources(self._meta.follows)
         return {
-            "lead": None if lead == FOREVER else lead,
+            "lead": None if sources.lead == FOREVER else sources.lead,
             "held_by": sources.held_by,
             "slowest": sources.slowest,
             "n_sources": sources.clocks.n_sources,

@@ -148,3 +148,22 @@ def test_what_is_lost_with_all_slacks_is_what_single_tuples_lose() -> None:
     later = late[:, np.newaxis] - slacks
     each = np.where(later >= 0, 1 + 2 * np.clip(later / 500, 0, 1), 0.0)
     np.testing.assert_allclose(leads._lost(late, periods.T, slacks), (periods @ each).T, atol=1e-9)
+
+
+def test_sources_that_leap_apart_are_waited_for_at_once() -> None:
+    tables = {}
+    for name, table in streams(minutes=8, silences=False).items():
+        columns = {each: table[each].to_numpy() for each in table.column_names}
+        at, stop, back = columns["arrival"].copy(), 3 * MINUTE, 6 * MINUTE
+        backlog = (at >= stop) & (at < back)
+        # Three minutes are read after a stop: by device n in n + 1 seconds.
+        seconds = 1000 * (columns["device"] + 1)
+        at[backlog] = back + (at - stop)[backlog] * seconds[backlog] // (back - stop)
+        tables[name] = pa.table(columns | {"arrival": at}).sort_by("arrival")
+    plain, sourced = (run(0.9, source=source, tables=tables) for source in (False, True))
+    assert plain.n_produced < 0.85 * plain.n_true
+    assert sourced.n_produced >= 0.95 * sourced.n_true
+    text = QUERY.format(" SOURCE device").replace("count(*)", "*")
+    replayed = rj.replay(text, tables, recall=0.9, tick="100 ms")
+    assert replayed.adaptation is not None
+    assert replayed.produced == replayed.adaptation.n_produced
