@@ -48,6 +48,9 @@ USUAL, MUCH = 0.9, 0.25
 waited for if the wait becomes this part of what it is."""
 CHANGE = 1.25
 """A lead is kept until another one is so many times as large, or as small."""
+PATIENCE = 3
+"""Sources that are further apart than ever are waited for over so many periods at most, backlogs
+not counted."""
 MOST_LEADS = 32
 """Leads that are compared."""
 
@@ -70,11 +73,12 @@ class Leads:
         self.lead = FOREVER
         """The lead in force; FOREVER: sources are not waited for."""
         self.is_apart = False
-        """Whether sources are further apart than ever, by more than a period."""
+        """Whether sources are further apart than ever, in a backlog or by more than a period."""
         self._stretches: deque[tuple[int, Tally, Tally]] = deque(maxlen=MEMORY)
         self._open: tuple[int, Tally, Tally] = (0, Tally.empty(), Tally.empty())
         self._ends = NEVER
         self._is_due = False
+        self._apart_since = NEVER
 
     @property
     def knows_sources(self) -> bool:
@@ -96,18 +100,24 @@ class Leads:
             self._ends = clock + self.width
             self._is_due = True
 
-    def look(self, profile: Profile) -> None:
+    def look(self, profile: Profile, *, is_backlog: bool) -> None:
         """See whether sources run apart, as partitions of a backlog do after a stop.
 
         That is no delay to learn from, and whoever reads a backlog waits for its slowest part.
-        They run apart until the slowest source is as close as it has been before.
+        They run apart until the slowest source is as close as it has been before; if it has not
+        come closer for some periods, that is usual from now on.
         """
         if not len(profile.gaps.keys):
             return
-        gap = profile.gaps.keys.max()
-        usual = max((gaps.keys.max(initial=0) for _, _, gaps in self._stretches), default=0)
-        far = bins_of(np.array([self.period]))[0] if not self.is_apart else 0
-        self.is_apart = bool(gap > max(usual + PER_OCTAVE // 2, far))
+        known = [gaps.keys.max(initial=0) for _, _, gaps in self._stretches]
+        usual = max(known) if known else bins_of(np.array([self.width]))[0]
+        far = 0 if is_backlog or self.is_apart else bins_of(np.array([self.period]))[0]
+        self.is_apart = bool(profile.gaps.keys.max() > max(usual + PER_OCTAVE // 2, far))
+        clock = int(profile.ends.max())
+        if not self.is_apart or is_backlog:
+            self._apart_since = clock
+        elif clock - self._apart_since > PATIENCE * self.period:
+            self.is_apart = False
 
     def choose(self, needs: Int64s) -> int:
         """Choose the lead.
@@ -205,13 +215,14 @@ class Leads:
             "ends": self._ends,
             "is_due": self._is_due,
             "is_apart": self.is_apart,
+            "apart_since": self._apart_since,
             "stretches": [_to_json(each) for each in (*self._stretches, self._open)],
         }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
-        self.is_apart = state["is_apart"]
+        self.is_apart, self._apart_since = state["is_apart"], state["apart_since"]
         *stretches, self._open = (_from_json(each) for each in state["stretches"])
         self._stretches = deque(stretches, maxlen=MEMORY)
 

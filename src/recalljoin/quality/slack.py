@@ -59,6 +59,8 @@ SURGE, SURGING = 1.5, 3
 in a row do. Fewer stretches are a burst, which is over before K could follow it."""
 IN_A_ROW = 4
 """This many stretches in a row that need more than K are no coincidence, and count as a surge."""
+LEAP = 5
+"""Sources that run apart by so many usual ticks within one tick were not read evenly."""
 RELIEF = 4.0
 """A period whose stretches all need this many times less than usual is a lasting change."""
 
@@ -137,8 +139,12 @@ class RequiredSlack:
 
     @property
     def leap(self) -> int:
-        """By how much sources must run apart within one tick to be waited for at once: a period."""
-        return self.settings.period
+        """By how much sources must run apart within one tick to be waited for at once.
+
+        Sources that fall silent are behind by one tick more with every tick; a backlog is read many
+        ticks at a time.
+        """
+        return max(LEAP * self.spans.usual, self.settings.period // 6)
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
@@ -149,7 +155,7 @@ class RequiredSlack:
         unseen = self.unseen.estimate(profile)
         self.slack.observe(profile, unseen=unseen, tells_delays=tells_delays)
         self.feedback.observe(profile, tells_delays=tells_delays)
-        self.leads.look(profile)
+        self.leads.look(profile, is_backlog=not tells_delays)
         if tells_delays and not self.leads.is_apart:
             self.leads.observe(profile)
         if tells_delays:

@@ -158,6 +158,7 @@ def test_sources_that_leap_apart_are_waited_for_at_once() -> None:
         backlog = (at >= stop) & (at < back)
         # Three minutes are read after a stop: by device n in n + 1 seconds.
         seconds = 1000 * (columns["device"] + 1)
+        at = np.where(at < back, at, np.maximum(at, back + seconds))
         at[backlog] = back + (at - stop)[backlog] * seconds[backlog] // (back - stop)
         tables[name] = pa.table(columns | {"arrival": at}).sort_by("arrival")
     plain, sourced = (run(0.9, source=source, tables=tables) for source in (False, True))
