@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.recorded import record
@@ -94,8 +95,10 @@ CASES = {
 
 
 def case_in(folder: Path) -> Case:
-    """The case that a folder was made for."""
-    return CASES[(folder / "case").read_text()]
+    """The case that a folder was made for; its file `changes` has other values of some fields."""
+    case = CASES[(folder / "case").read_text()]
+    changes = folder / "changes"
+    return replace(case, **json.loads(changes.read_text())) if changes.exists() else case
 
 
 def frames_in(case: Case, spark: SparkSession, folder: Path) -> list[DataFrame]:
