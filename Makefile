@@ -38,11 +38,12 @@ test: venv java browser jars ## all tests: those that start Spark beside all oth
 	  echo '==> the tests that do not start Spark, which ran at the same time'; \
 	  cat .cache/other-tests.txt; \
 	  exit $$((spark | other))
-check: venv ## lint, format, types, and the direction of imports
+check: venv ## lint, format, types, the direction of imports, and that the engine is as fast as it was
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m benchmarks.regressions
 format: venv ## write the code as the formatter has it
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
