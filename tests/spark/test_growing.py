@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_TICKS = 8
+N_TICKS = 7
 HOT = {"hot_keys": {"s1.a": [0]}}
 
 
@@ -66,6 +66,12 @@ def test_a_join_goes_on_in_more_cells_and_groups(spark: SparkSession, tmp_path: 
     run(case.joined(frames_in(case, spark, tmp_path), tmp_path), tmp_path)
     assert n_partitions(tmp_path) == 1
     checkpoint = str(tmp_path / "checkpoint")
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max((each for each in commits.glob("[0-9]*")), key=lambda each: int(each.name))
+    last.rename(tmp_path / "kept")
+    with pytest.raises(InvalidSetting, match=r"has a batch that has not ended\. Stop the query if"):
+        rj.grow(spark, checkpoint, groups=2, output=None)
+    (tmp_path / "kept").rename(last)
     out = str(tmp_path / "out")
     assert rj.grow(spark, checkpoint, groups=2, output=None)
     # The file sink's log lacks the number of the batch: told so later, too, but no other folder is.
@@ -73,9 +79,9 @@ def test_a_join_goes_on_in_more_cells_and_groups(spark: SparkSession, tmp_path: 
     with pytest.raises(InvalidSetting, match="is not the folder that this query writes files to"):
         rj.grow(spark, checkpoint, groups=2, output=str(tmp_path / "in"))
     # As if killed before it was done: it says with which number to go on.
-    last = max(int(each.name) for each in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
-    for name in (str(last), f".{last}.crc"):
-        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    divided = int(last.name) + 1
+    for name in (str(divided), f".{divided}.crc"):
+        (commits / name).unlink()
     with pytest.raises(InvalidSetting, match="is in the middle of a change to 2 groups; call this"):
         rj.grow(spark, checkpoint, groups=3, output=out)
     assert rj.grow(spark, checkpoint, groups=2, output=out)

@@ -31,7 +31,8 @@ _REFUSED = {
     "NO_BATCH_FOUND": _NEW,
     "NO_COMMITTED_BATCH": _NEW,
     "LAST_BATCH_FAILED": "has a batch that has not ended. Stop the query if it runs; if it was "
-    "killed, start it once more with trigger(availableNow=True), which ends with a whole batch",
+    "killed, start it once more with trigger(availableNow=True) and without `flush`, which ends "
+    "with a whole batch",
     "UNSUPPORTED_": "has other state than that of joins, which Spark cannot divide anew; start "
     "with a new checkpoint",
 }
