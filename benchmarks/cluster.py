@@ -160,6 +160,7 @@ def scaling(folder: Path, sizes: dict[str, int], numbers: tuple[int, ...]) -> li
         note="Without compression, over the whole run.",
     )
     alone: dict[str, Ran] = {}
+    moved: list[tuple[object, ...]] = []
     for workers in numbers:
         with cluster(workers) as master:
             for query, size in sizes.items():
@@ -175,11 +176,13 @@ def scaling(folder: Path, sizes: dict[str, int], numbers: tuple[int, ...]) -> li
                     query, workers, f"{ran.rate:,.0f}", f"{ran.rate / workers:,.0f}",
                     f"{ran.batch:.2f}", f"{low:.2f} to {high:.2f}", f"{ran.at_once:.1f}",
                 )  # fmt: skip
-                volumes.add(
+                moved.append((
                     query, expected.n_cells, f"{ran.copies:.2f}", f"{expected.copies:.2f}",
                     f"{ran.shuffled / 1e6:.2f}",
                     f"{expected.shuffled(ran.n_tuples, ran.n_map_tasks) / 1e6:.2f}",
-                )  # fmt: skip
+                ))  # fmt: skip
+    for row in moved:
+        volumes.add(*row)
     return [speeds, volumes]
 
 

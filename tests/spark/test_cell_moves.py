@@ -205,7 +205,7 @@ def control_in(rows: list[Any]) -> Control:
 
 
 def test_the_second_batch_of_a_run_decides_and_the_third_has_the_cells_asked_for(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     join = LocalJoin(BOUND, 2, tmp_path)
     assert join.plan.log is not None
@@ -215,6 +215,7 @@ def test_the_second_batch_of_a_run_decides_and_the_third_has_the_cells_asked_for
     # Spark may pass over a number of a batch between two runs, when partitions are changed.
     join.n_batches += 1
     end = run_planned(tmp_path, join, end, 2, cells=4)
+    assert "goes on in 4 cells and 4 groups from batch 6 on; it had 2 and 2" in caplog.text
     assert [(v.since, v.shares) for v in versions_in(end)] == [(0, (2,)), (6, (4,))]
     # Another run may want others again before anything has moved in.
     end = run_planned(tmp_path, join, end, 8, cells=1)

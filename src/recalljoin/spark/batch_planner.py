@@ -206,7 +206,20 @@ class BatchPlanner:
         if planned - latest.since >= VERSIONS_KEPT and self._forgotten < latest.since:
             self._plan.log.forget_moves(latest.since + 1)
             self._forgotten = latest.since
-        versions = laid_out(versions, self._plan.layout, planned)
+        before, versions = versions, laid_out(versions, self._plan.layout, planned)
+        if versions != before:
+            was, wanted = (
+                version_at(before, planned + 1).layout(self._plan.layout),
+                self._plan.layout,
+            )
+            _LOG.warning(
+                "the join goes on in %d cells and %d groups from batch %d on; it had %d and %d",
+                wanted.grid.n_cells,
+                wanted.n_groups,
+                planned + 1,
+                was.grid.n_cells,
+                was.n_groups,
+            )
         if self._tracker is None:
             return versions
         return next_versions(versions, self._tracker, planned)
