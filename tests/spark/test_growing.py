@@ -12,7 +12,7 @@ import pytest
 from recalljoin.errors import InvalidSetting
 from recalljoin.spark.batch_planner import versions_in
 from tests.spark.crash_cases import CASES, case_in, frames_in
-from tests.spark.soak_crash import check, kill, n_committed, outcome, run_to_end, start
+from tests.spark.soak_crash import check, kill, n_committed, outcome, start
 from tests.spark.test_streaming_query import run
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def ask(folder: Path, **changes: Any) -> None:
     (folder / "changes").write_text(json.dumps(changes))
 
 
+def go_on(spark: SparkSession, folder: Path) -> None:
+    case = case_in(folder)
+    run(case.joined(frames_in(case, spark, folder), folder), folder)
+
+
 def check_grown(folder: Path, recording: Recording) -> None:
     found = outcome(folder)
     # Spark divides the state in a batch of its own, of which cells know nothing.
@@ -62,8 +67,7 @@ def test_a_join_goes_on_in_more_cells_and_groups(spark: SparkSession, tmp_path: 
     import recalljoin as rj
 
     recording = prepare(tmp_path, "late-rows", **HOT)
-    case = case_in(tmp_path)
-    run(case.joined(frames_in(case, spark, tmp_path), tmp_path), tmp_path)
+    go_on(spark, tmp_path)
     assert n_partitions(tmp_path) == 1
     checkpoint = str(tmp_path / "checkpoint")
     commits = tmp_path / "checkpoint" / "commits"
@@ -88,8 +92,7 @@ def test_a_join_goes_on_in_more_cells_and_groups(spark: SparkSession, tmp_path: 
     assert n_partitions(tmp_path) == 2
     recording.write(tmp_path / "in", ticks=range(3, N_TICKS))
     ask(tmp_path, cells=4, groups=2, options=HOT)
-    case = case_in(tmp_path)
-    run(case.joined(frames_in(case, spark, tmp_path), tmp_path), tmp_path)
+    go_on(spark, tmp_path)
     # Spark has put the entries of the first ten batches together.
     assert (tmp_path / "out" / "_spark_metadata" / "9.compact").exists()
     check_grown(tmp_path, recording)
@@ -107,9 +110,11 @@ def test_a_checkpoint_without_a_whole_batch_cannot_grow(
 
 
 @pytest.mark.timeout(600)
-def test_a_kill_in_the_first_batch_of_the_new_cells_is_not_seen(tmp_path: Path) -> None:
+def test_a_kill_in_the_first_batch_of_the_new_cells_is_not_seen(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     recording = prepare(tmp_path, "together")
-    run_to_end(tmp_path)
+    go_on(spark, tmp_path)
     recording.write(tmp_path / "in", ticks=range(3, N_TICKS))
     ask(tmp_path, cells=4, groups=2)
     process = start(tmp_path)
@@ -122,5 +127,5 @@ def test_a_kill_in_the_first_batch_of_the_new_cells_is_not_seen(tmp_path: Path) 
     kill(process)
     offset = (tmp_path / "checkpoint" / "offsets" / str(since - 1)).read_text().splitlines()[2]
     assert versions_in(json.loads(offset))[-1][2:] == ((4,), 2)
-    run_to_end(tmp_path)
+    go_on(spark, tmp_path)
     check_grown(tmp_path, recording)

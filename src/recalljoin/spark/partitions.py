@@ -76,7 +76,7 @@ def grow(spark: SparkSession, checkpoint: str, *, groups: int, output: str | Non
             "where the driver runs"
         )
         raise InvalidSetting(message)
-    prepare(spark)
+    prepare(spark, groups=groups)
     try:
         spark._streamingCheckpointManager.repartition(checkpoint, groups)
     except Exception as error:
