@@ -71,7 +71,9 @@ class Version(NamedTuple):
 
     def layout(self, planned: Layout) -> Layout:
         """The cells and where they live, if ``planned`` is what the plan of the join says."""
-        if self.shares is None:
+        is_planned = (self.shares, self.n_groups) == (planned.grid.shares, planned.n_groups)
+        if self.shares is None or is_planned:
+            # The very same, which knows the keys of its groups already.
             return planned
         return planned.divided_as(self.shares, self.n_groups)
 
