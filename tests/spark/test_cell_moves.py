@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recalljoin.errors import ControlLogError
+from recalljoin.errors import ControlLogError, StateVersionError
 from recalljoin.spark.batch_planner import versions_in
 from recalljoin.spark.cell_state import decode_chunk
 from recalljoin.spark.cells import NOT_HOT, Hot, Layout, make_grid
@@ -183,6 +183,16 @@ def test_tuples_that_moved_and_were_lost_or_damaged_are_missed(tmp_path: Path, k
     giver = int(path.name[:5])
     with pytest.raises(ControlLogError, match=rf"has lost the tuples that cell {giver} handed"):
         join.batch(ticks(3)[2], control=Control(k=20, clock=2))
+
+
+def test_a_state_that_is_not_where_it_should_be_is_missed(tmp_path: Path) -> None:
+    join = LocalJoin(BOUND, 2, tmp_path)
+    join.batch(ticks(1)[0], control=Control(k=20, clock=0))
+    join.stores[1] = DictStore()
+    with pytest.raises(
+        StateVersionError, match=r"no state of cell 1 before batch 1\. If `recalljo"
+    ):
+        join.batch(ticks(2)[1], control=Control(k=20, clock=1))
 
 
 def run_planned(folder: Path, join: LocalJoin, start: Any, n: int, cells: int) -> Any:

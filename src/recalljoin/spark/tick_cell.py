@@ -10,6 +10,7 @@ import pyarrow as pa
 from recalljoin.engine.chunks import rebuild
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.errors import StateVersionError
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.followed import FollowedSources
 from recalljoin.quality.source_lags import SourcePlan, told_of_sources
@@ -85,6 +86,15 @@ class TickCell:
             else:
                 take_over(self._plan, self._number, self._store, self._meta, now)
             instance = None
+        elif self._batch > now.since and not self._meta.token:
+            # Every cell has taken part in every batch since its version began.
+            message = (
+                f"the checkpoint has no state of cell {self._number} before batch {self._batch}. "
+                "If `recalljoin grow` was stopped before it was done, call it again with the same "
+                "number of groups; otherwise put the checkpoint back from a copy, or start with a "
+                "new one"
+            )
+            raise StateVersionError(message)
         if instance is None:
             self._cell = self._rebuilt()
         else:
