@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -237,6 +238,8 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if unknown := [part for part in given.parts if part not in ("scaling", "idle")]:
         parser.error(f"there is no {unknown[0]!r}; parts are scaling, idle")
+    # Whoever ends this command ends the cluster with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(machine())
     sizes = {PAIR: 20_000 if given.quick else 1_000_000}
     sizes |= dict.fromkeys(PAPER, 12_000 if given.quick else 120_000)
