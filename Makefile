@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test check format fuzz soak bench endurance lock audit clean venv java browser kernels jars kafka
+.PHONY: help setup demo docs test check format fuzz soak bench bench-peers endurance lock audit clean venv java browser kernels jars kafka
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -16,7 +16,7 @@ CODE := $(wildcard src tests benchmarks examples scripts/*.py)
 help: ## print this help
 	@awk -F ':.*## ' ' \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
 
 ##@ Use
@@ -58,6 +58,8 @@ endurance: venv java ## two hours of event time, as a plot (ARGS="--minutes 5" f
 	$(BIN)/python -m benchmarks.endurance $(ARGS)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
+bench-peers: venv java ## the same joins through Spark's own, Flink and others (ARGS="--quick"); hours
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 ##@ Keep
 lock: venv ## make requirements/*.lock again from pyproject.toml (ARGS=--upgrade for newer versions)

@@ -18,7 +18,7 @@ from recalljoin.engine.settings import EngineSettings
 from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.arrivals import Arrivals
@@ -35,7 +35,12 @@ def prepare(query: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arr
 
 
 def run(
-    bound: BoundQuery, arrivals: Arrivals, settings: EngineSettings, *, k: int = K
+    bound: BoundQuery,
+    arrivals: Arrivals,
+    settings: EngineSettings,
+    *,
+    k: int = K,
+    each: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> tuple[int, float]:
     """Everything through one pipeline: results produced, and combinations in the windows."""
     pipeline = Pipeline(bound, settings)
@@ -43,7 +48,7 @@ def run(
     for step in (pipeline.push(arrivals, k=k), pipeline.flush()):
         while True:
             try:
-                next(step)
+                each(next(step))
             except StopIteration as end:
                 produced += end.value.n_produced
                 candidates += float(end.value.n_cross.sum())

@@ -1,0 +1,182 @@
+"""Tables and the figure of what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Report, wrapped
+from benchmarks.peers.record import unequal
+from benchmarks.peers.systems import OFFLINE, SYSTEMS
+from benchmarks.peers.targets import N, rate, targets
+from benchmarks.peers.workloads import WORKLOADS
+from recalljoin.experiments.charts import COLOURS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.peers.peer import Cell
+    from benchmarks.peers.record import Record
+
+SECTION = "## Peers"
+"""Where the tables stand in the file they are written to."""
+FIGURE = "figures/peers.svg"
+
+
+def section(record: Record) -> str:
+    """All that is written into the page."""
+    made = wrapped(
+        "The same joins through recalljoin and its peers, on the same machine and over the same "
+        'tuples. Made by `make bench-peers ARGS="--write docs/performance.md"`, which runs what '
+        "the targets need and was not run yet (hours); `--workload`, `--system`, `--size` and "
+        "`--batches` pick other cells, `--quick` tries everything on small inputs, `--again` "
+        "measures cells anew, and `--no-runs` only writes what was measured. Each peer has an "
+        "environment of its own in `.cache/peers`, made from the pinned versions in "
+        "`benchmarks/peers/requirements/`. Everything is kept in `.cache/peers/runs.jsonl`."
+    )
+    how = wrapped(
+        "Every run is a process of its own. Counts and checksums over the results of all systems "
+        "are equal, and are taken within the time by all. Times are medians, by the clock, with "
+        "the start apart: on Spark all batches but the first, elsewhere a whole run less a second "
+        "run over the first batch alone. Delays are no longer than the wait that each system is "
+        "given, so that nothing is lost."
+    )
+    tables = [
+        report.markdown().removeprefix("## ")
+        for report in (systems(record), target_table(record), whole_runs(record), rates(record))
+        if report.rows
+    ]
+    blocks = [SECTION, made, how, *(f"### {table}" for table in tables)]
+    if record.runs:
+        blocks.insert(3, f"![Throughput of all systems on all workloads]({FIGURE})")
+        machines = sorted({_without_load(run.machine) for run in record.runs})
+        days = sorted({run.day for run in record.runs})
+        blocks.append(wrapped(f"Measured: {'; '.join([*machines, *days])}."))
+    return "\n\n".join(blocks)
+
+
+def _without_load(machine: str) -> str:
+    return ", ".join(p for p in machine.split(", ") if not p.startswith("load average"))
+
+
+def systems(record: Record) -> Report:
+    """Who was compared, and what each does."""
+    report = Report("the systems", ("system", "version", "what it does", "start (s)"))
+    for name, system in SYSTEMS.items():
+        cells = [run.cell for run in record.runs if run.cell.system == name]
+        good = [cell for cell in cells if not cell.failure]
+        if good:
+            starts = sorted(cell.start for cell in good)
+            report.add(name, good[-1].version, system.does, f"{starts[len(starts) // 2]:.1f}")
+        elif cells:
+            report.add(name, cells[-1].failure.replace("|", "/"), system.does, "")
+    return report
+
+
+def target_table(record: Record) -> Report:
+    """Targets, met or missed."""
+    report = Report(
+        "targets",
+        ("target", "wanted", "measured", ""),
+        note="Times are how much faster recalljoin is, with results in order.",
+    )
+    for target in targets(record):
+        report.add(
+            target.what,
+            f"at least {target.number(target.wanted)}",
+            target.number(target.measured),
+            target.verdict,
+        )
+    return report
+
+
+def whole_runs(record: Record) -> Report:
+    """Seconds of every system on every input."""
+    shown = [name for name in SYSTEMS if any(run.cell.system == name for run in record.runs)]
+    report = Report(
+        "whole runs",
+        ("workload", "tuples a stream", "batches", "results", *(f"{name} (s)" for name in shown)),
+        note="Batches are Spark's; to the others they are files, or nothing. "
+        + " ".join(f"{w.name}: {w.title}." for w in WORKLOADS.values()),
+    )
+    order = list(WORKLOADS)
+    for where in sorted(record.inputs(), key=lambda w: (order.index(w.workload), *w[1:])):
+        if unequal(record, [where]):
+            results = "**not equal**"
+        else:
+            results = ", ".join(f"{n:,}" for n, _ in record.results(where)) or "?"
+        cells = (record.median(where, name) for name in shown)
+        report.add(where.workload, f"{where.n:,}", where.n_batches, results, *map(_shown, cells))
+    return report
+
+
+def _shown(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if not cell.failure:
+        return f"{cell.seconds:.1f}"
+    return cell.failure.partition(":")[0]
+
+
+def rates(record: Record) -> Report:
+    """Marginal rates."""
+    report = Report(
+        "marginal rates (M tuples/s)",
+        ("system", "2-way", "3-way"),
+        note="Of all streams together: how many tuples more a second more would take. From "
+        "1,000,000 and 4,000,000 tuples a stream in 10 batches, of slow systems from fewer.",
+    )
+    for name in SYSTEMS:
+        found = [rate(record, workload, name) for workload in ("two", "three")]
+        if any(found):
+            report.add(name, *("" if each is None else f"{each / 1e6:.2f}" for each in found))
+    return report
+
+
+def plot(record: Record, file: Path) -> None:
+    """Tuples a second of every system, a group of bars for each workload."""
+    from matplotlib.figure import Figure
+
+    sizes = [where.n for where in record.inputs() if where.n_batches == 10]
+    n = N if N in sizes or not sizes else max(sizes)
+    groups = [
+        where
+        for name in WORKLOADS
+        for where in record.inputs()
+        if (where.workload, where.n) == (name, n) and where.n_batches == 10
+    ]
+    shown = [s for s in SYSTEMS if any(run.cell.system == s for run in record.runs)]
+    figure = Figure(figsize=(10, 4.5), layout="constrained")
+    axes = figure.subplots()
+    colours = list(dict.fromkeys(COLOURS.values()))
+    for i, system in enumerate(shown):
+        cells = [record.median(where, system) for where in groups]
+        heights = [
+            cell.n_tuples / cell.seconds if cell and not cell.failure and cell.seconds > 0 else 0
+            for cell in cells
+        ]
+        places = [g + (i - len(shown) / 2) * 0.8 / len(shown) for g in range(len(groups))]
+        axes.bar(
+            places,
+            heights,
+            width=0.8 / len(shown),
+            label=system,
+            color=colours[i % len(colours)],
+            hatch="///" if system in OFFLINE else None,
+            edgecolor="white",
+        )
+    axes.set_xticks(range(len(groups)), [where.workload for where in groups])
+    axes.set_yscale("log")
+    axes.set_ylabel("tuples/s")
+    axes.set_title(f"{n:,} tuples a stream in 10 batches; hatched: no streams", fontsize="medium")
+    axes.legend(fontsize="x-small", ncols=2)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, metadata={"Date": None})
+
+
+def with_section(text: str, record: Record) -> str:
+    """A Markdown text with the section made anew; everything else stays."""
+    before, mark, after = text.partition(f"{SECTION}\n")
+    rest = after.partition("\n## ")[1:] if mark else ("", "")
+    following = "".join(rest).lstrip("\n")
+    parts = [before.rstrip(), section(record), following.rstrip()]
+    return "\n\n".join(part for part in parts if part) + "\n"
