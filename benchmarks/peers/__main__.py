@@ -6,6 +6,7 @@ Without options it runs what the targets need, as far as that was not run yet.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,8 +81,8 @@ def main(
     print(machine())
     record = Record(None if quick else MADE / "runs.jsonl")
     wanted = chosen(workload, size, batches, quick=quick)
-    with tempfile.TemporaryDirectory() as folder:
-        for where in () if no_runs else wanted:
+    for where in () if no_runs else wanted:
+        with tempfile.TemporaryDirectory() as folder:
             measure(
                 record, where, system or tuple(SYSTEMS), Path(folder),
                 runs=1 if quick else runs, timeout=timeout, again=again,
@@ -108,7 +109,7 @@ def measure(
 ) -> None:
     """Run systems over one input, in turn, as often as is missing.
 
-    A system that failed is not tried again: it would only fail again, or take as long.
+    A system that failed is not tried again, and one whose time was over is not given more tuples.
     """
     made = WORKLOADS[where.workload].sized(where.n, where.n_batches)
     if again:
@@ -119,9 +120,22 @@ def measure(
             before = record.of(where, name)
             if len(before) > number or any(cell.failure for cell in before):
                 continue
-            cell = run(SYSTEMS[name], made, folder, timeout)
+            if was_over := _was_over(record, where, name):
+                cell = replace(was_over, n_tuples=made.n_streams * made.n)
+            else:
+                cell = run(SYSTEMS[name], made, folder, timeout)
             record.add(where, cell)
             _say(where, cell)
+
+
+def _was_over(record: Record, where: Where, system: str) -> Cell | None:
+    """A run over a smaller part of the same input for which the time was not enough."""
+    for smaller in record.inputs():
+        if smaller.n < where.n and smaller == where._replace(n=smaller.n):
+            cell = record.median(smaller, system)
+            if cell is not None and cell.failure.startswith("timeout"):
+                return cell
+    return None
 
 
 def _say(where: Where, cell: Cell) -> None:

@@ -21,6 +21,10 @@ PATIENCE = 1800
 """Seconds that fetching and building packages may take."""
 
 
+_refused: dict[str, str] = {}
+"""Peers that were tried in vain, and why: each is tried once in a process."""
+
+
 class Unavailable(Exception):
     """A peer cannot be had on this machine; the message says why."""
 
@@ -33,6 +37,8 @@ def python_of(name: str) -> str:
     Unavailable
         If no Python of this machine can have the packages.
     """
+    if name in _refused:
+        raise Unavailable(_refused[name])
     folder = MADE / name
     files = [PINNED / f"{name}.txt", PINNED / f"{name}.xml"]
     content = b"".join(file.read_bytes() for file in files if file.exists())
@@ -56,7 +62,8 @@ def python_of(name: str) -> str:
             continue
         mark.write_text(made_from)
         return str(python)
-    raise Unavailable("; ".join(reasons))
+    _refused[name] = "; ".join(reasons) or "no Python was found"
+    raise Unavailable(_refused[name])
 
 
 def _called(*command: str) -> None:

@@ -48,14 +48,20 @@ def section(record: Record) -> str:
     blocks = [SECTION, made, how, *(f"### {table}" for table in tables)]
     if record.runs:
         blocks.insert(3, f"![Throughput of all systems on all workloads]({FIGURE})")
-        machines = sorted({_without_load(run.machine) for run in record.runs})
-        days = sorted({run.day for run in record.runs})
-        blocks.append(wrapped(f"Measured: {'; '.join([*machines, *days])}."))
+        blocks.append(wrapped(f"Measured: {_measured_on(record)}."))
     return "\n\n".join(blocks)
 
 
-def _without_load(machine: str) -> str:
-    return ", ".join(p for p in machine.split(", ") if not p.startswith("load average"))
+def _measured_on(record: Record) -> str:
+    """Machines, how busy they were, and days."""
+    load = "load average "
+    machines, loads = set(), []
+    for run in record.runs:
+        parts = run.machine.split(", ")
+        machines.add(", ".join(part for part in parts if not part.startswith(load)))
+        loads += [float(p.removeprefix(load)) for p in parts if p.startswith(load)]
+    busy = f"{load}{min(loads):.1f} to {max(loads):.1f}"
+    return "; ".join([*sorted(machines), busy, *sorted({run.day for run in record.runs})])
 
 
 def systems(record: Record) -> Report:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks import inputs
 from benchmarks.peers import duckdb as duckdb_peer
-from benchmarks.peers.__main__ import chosen, main
+from benchmarks.peers.__main__ import chosen, main, measure
 from benchmarks.peers.peer import Cell
 from benchmarks.peers.record import Record, Where, unequal
 from benchmarks.peers.report import SECTION, plot, with_section
@@ -133,6 +133,16 @@ def test_other_results_are_told_and_runs_are_kept(record: Record, tmp_path: Path
     assert "**not equal**" in with_section(PAGE, kept)
     kept.forget(Where("two", N, 10), "bytewax")
     assert unequal(kept, kept.inputs()) == []
+
+
+def test_a_system_whose_time_was_over_is_not_given_more_tuples(
+    record: Record, tmp_path: Path
+) -> None:
+    where = Where("two", 4 * N, 10)
+    measure(record, where, ("pathway",), tmp_path, runs=3, timeout=0, again=False)
+    assert [cell.failure for cell in record.of(where, "pathway")] == [
+        "timeout: not done after 600 s"
+    ]
 
 
 def test_options_pick_cells_and_no_options_what_the_targets_need() -> None:
