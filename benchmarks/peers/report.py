@@ -31,7 +31,8 @@ def section(record: Record) -> str:
         "`--batches` pick other cells, `--quick` tries everything on small inputs, `--again` "
         "measures cells anew, and `--no-runs` only writes what was measured. Each peer has an "
         "environment of its own in `.cache/peers`, made from the pinned versions in "
-        "`benchmarks/peers/requirements/`. Everything is kept in `.cache/peers/runs.jsonl`."
+        "`benchmarks/peers/requirements/`. Everything is kept in `.cache/peers/runs.jsonl`. How "
+        "long live results take is in `python -m benchmarks.spark_join latency`."
     )
     how = wrapped(
         "Every run is a process of its own. Counts and checksums over the results of all systems "
@@ -119,7 +120,7 @@ def _shown(cell: Cell | None) -> str:
     if cell is None:
         return ""
     if not cell.failure:
-        return f"{cell.seconds:.1f}"
+        return f"{cell.seconds:.1f}" if cell.seconds > 0 else "too short"
     return cell.failure.partition(":")[0]
 
 

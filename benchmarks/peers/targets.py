@@ -77,7 +77,9 @@ def targets(record: Record) -> list[Target]:
 def _seconds(record: Record, where: Where, systems: Iterable[str]) -> float | None:
     """Of the fastest of some systems."""
     cells = [record.median(where, system) for system in systems]
-    return min((c.seconds for c in cells if c is not None and not c.failure), default=None)
+    good = (cell.seconds for cell in cells if cell is not None and not cell.failure)
+    # A small input on a busy machine may take less than no input at all.
+    return min((seconds for seconds in good if seconds > 0), default=None)
 
 
 def _times(one: float | None, other: float | None) -> float | None:
