@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Report, wrapped
 from benchmarks.peers.record import unequal
 from benchmarks.peers.systems import OFFLINE, SYSTEMS
 from benchmarks.peers.targets import N, rate, targets
 from benchmarks.peers.workloads import WORKLOADS
-from recalljoin.experiments.charts import COLOURS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from matplotlib.axes import Axes
 
     from benchmarks.peers.peer import Cell
     from benchmarks.peers.record import Record
@@ -140,44 +141,75 @@ def rates(record: Record) -> Report:
 
 
 def plot(record: Record, file: Path) -> None:
-    """Tuples a second of every system, a group of bars for each workload."""
+    """Tuples a second on every workload, and seconds as the 2-way join grows."""
     from matplotlib.figure import Figure
 
-    sizes = [where.n for where in record.inputs() if where.n_batches == 10]
-    n = N if N in sizes or not sizes else max(sizes)
-    groups = [
-        where
-        for name in WORKLOADS
-        for where in record.inputs()
-        if (where.workload, where.n) == (name, n) and where.n_batches == 10
-    ]
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    bars, lines = figure.subplots(1, 2, width_ratios=(2, 1))
     shown = [s for s in SYSTEMS if any(run.cell.system == s for run in record.runs)]
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    axes = figure.subplots()
-    colours = list(dict.fromkeys(COLOURS.values()))
-    for i, system in enumerate(shown):
-        cells = [record.median(where, system) for where in groups]
-        heights = [
-            cell.n_tuples / cell.seconds if cell and not cell.failure and cell.seconds > 0 else 0
-            for cell in cells
-        ]
-        places = [g + (i - len(shown) / 2) * 0.8 / len(shown) for g in range(len(groups))]
-        axes.bar(
-            places,
-            heights,
-            width=0.8 / len(shown),
-            label=system,
-            color=colours[i % len(colours)],
-            hatch="///" if system in OFFLINE else None,
-            edgecolor="white",
-        )
-    axes.set_xticks(range(len(groups)), [where.workload for where in groups])
-    axes.set_yscale("log")
-    axes.set_ylabel("tuples/s")
-    axes.set_title(f"{n:,} tuples a stream in 10 batches; hatched: no streams", fontsize="medium")
-    axes.legend(fontsize="x-small", ncols=2)
+    _plot_workloads(record, shown, bars)
+    _plot_growth(record, shown, lines)
+    figure.legend(*bars.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata={"Date": None})
+
+
+def _plot_workloads(record: Record, shown: list[str], axes: Axes) -> None:
+    sizes = [where.n for where in record.inputs()]
+    n = N if N in sizes else max(sizes)
+    groups = sorted(
+        (where for where in record.inputs() if where.n == n), key=lambda where: where.n_batches
+    )
+    # Of each workload the fewest batches.
+    first = {where.workload: where for where in reversed(groups)}
+    names = [name for name in WORKLOADS if name in first]
+    for i, system in enumerate(shown):
+        rates_of = [_rate_of(record.median(first[name], system)) for name in names]
+        places = [g + (i - len(shown) / 2) * 0.8 / len(shown) for g in range(len(names))]
+        axes.bar(places, rates_of, width=0.8 / len(shown), label=system, **_style(system))
+    axes.set_xticks(range(len(names)), names, fontsize="small")
+    axes.set_yscale("log")
+    axes.set_ylabel("tuples/s")
+    axes.set_title(f"{n:,} tuples a stream; hatched: no streams", fontsize="medium")
+
+
+def _plot_growth(record: Record, shown: list[str], axes: Axes) -> None:
+    inputs = sorted(w for w in record.inputs() if w.workload == "two" and w.n_batches == 10)
+    for system in shown:
+        cells = [(where.n, record.median(where, system)) for where in inputs]
+        good = [(n, cell.seconds) for n, cell in cells if cell and _rate_of(cell)]
+        is_offline = system in OFFLINE
+        axes.plot(
+            [n for n, _ in good],
+            [seconds for _, seconds in good],
+            color=_style(system)["color"],
+            linestyle=":" if is_offline else "-",
+            marker="o",
+            markersize=3,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("tuples a stream")
+    axes.set_ylabel("seconds")
+    axes.set_title("2-way in 10 batches; dotted: no streams", fontsize="medium")
+
+
+def _rate_of(cell: Cell | None) -> float:
+    """Tuples a second; nothing if that is not known."""
+    if cell is None or cell.failure or cell.seconds <= 0:
+        return 0.0
+    return cell.n_tuples / cell.seconds
+
+
+def _style(system: str) -> dict[str, Any]:
+    from matplotlib import colormaps
+
+    colours = colormaps["tab20"].resampled(len(SYSTEMS))
+    return {
+        "color": colours(list(SYSTEMS).index(system)),
+        "hatch": "////" if system in OFFLINE else None,
+        "edgecolor": "white",
+    }
 
 
 def with_section(text: str, record: Record) -> str:
