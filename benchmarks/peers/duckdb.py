@@ -71,4 +71,4 @@ def threads() -> int:
 
 
 if __name__ == "__main__":
-    main("duckdb", f"DuckDB {duckdb.__version__}, {threads()} threads", join)
+    main("duckdb", f"DuckDB {duckdb.__version__}, threads: {threads()}", join)

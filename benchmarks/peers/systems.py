@@ -54,8 +54,8 @@ SYSTEMS = {
         System(
             "flink",
             "interval join in SQL, all in the JVM; results at once, state on the heap, no "
-            "checkpoints; two streams at a time; cells where there is no equality; one file a "
-            "stream, as files are read in any order",
+            "checkpoints; two streams at a time; cells where there is no equality; columns that "
+            "sums do not need are dropped; one file a stream, as files are read in any order",
             "flink",
             Input.write_whole,
         ),
