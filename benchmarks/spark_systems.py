@@ -170,6 +170,10 @@ def _sparks_own(frames: dict[str, DataFrame], how: str, made: Input) -> DataFram
             if made.kind != "equal":
                 matches = matches & sf.expr(made.residual(COLUMN))
             joined = joined.join(own, matches, how)
+            if len(before) + 1 < len(frames):
+                # Spark lets only one event time go into the next join; a sum is none.
+                plain = sf.col(f"{name}ts") + sf.expr("INTERVAL 0 SECONDS")
+                joined = joined.withColumn(f"{name}ts", plain)
         before.append(name)
     assert joined is not None
     return joined.drop(*(f"{name}cell" for name in before))

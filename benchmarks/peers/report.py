@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from benchmarks.measure import Report, wrapped
 from benchmarks.peers.record import unequal
 from benchmarks.peers.systems import OFFLINE, SYSTEMS
@@ -163,12 +165,15 @@ def _plot_workloads(record: Record, shown: list[str], axes: Axes) -> None:
     # Of each workload the fewest batches.
     first = {where.workload: where for where in reversed(groups)}
     names = [name for name in WORKLOADS if name in first]
+    heights = []
     for i, system in enumerate(shown):
         rates_of = [_rate_of(record.median(first[name], system)) for name in names]
+        heights += rates_of
         places = [g + (i - len(shown) / 2) * 0.8 / len(shown) for g in range(len(names))]
         axes.bar(places, rates_of, width=0.8 / len(shown), label=system, **_style(system))
     axes.set_xticks(range(len(names)), names, fontsize="small")
-    axes.set_yscale("log")
+    if np.any(heights):
+        axes.set_yscale("log")
     axes.set_ylabel("tuples/s")
     axes.set_title(f"{n:,} tuples a stream; hatched: no streams", fontsize="medium")
 
@@ -187,8 +192,9 @@ def _plot_growth(record: Record, shown: list[str], axes: Axes) -> None:
             marker="o",
             markersize=3,
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    if any(np.size(line.get_xdata()) for line in axes.lines):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     axes.set_xlabel("tuples a stream")
     axes.set_ylabel("seconds")
     axes.set_title("2-way in 10 batches; dotted: no streams", fontsize="medium")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -113,7 +114,9 @@ def run(system: System, made: Input, folder: Path, timeout: float) -> Cell:
         failure = f"not to be had: {error}"
     except RuntimeError as error:
         lines = str(error).strip().splitlines() or ["no message"]
-        failure = f"failed: {lines[-1]}"
+        # The first line that names an error; what comes behind may be a plan or a trace.
+        named = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        failure = f"failed: {(named or lines[-1:])[0][:300]}"
     return Cell(system.name, n_tuples, 0.0, 0.0, 0.0, 0, 0, "", failure)
 
 

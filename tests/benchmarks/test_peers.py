@@ -118,8 +118,12 @@ def test_the_section_is_made_again_and_everything_else_stays(
     assert with_section(page, record) == page
     # Other benchmarks leave it alone.
     assert with_tables(page, []).endswith(page[page.index(SECTION) :])
-    plot(record, tmp_path / "figures" / "peers.svg")
-    assert (tmp_path / "figures" / "peers.svg").read_text().startswith("<?xml")
+    # Of anything that was measured, and of what has failed alone.
+    failed = Record()
+    failed.add(Where("band", N, 40), cell("flink", N, 0, failure="timeout: not done"))
+    for each in (record, failed):
+        plot(each, tmp_path / "figures" / "peers.svg")
+        assert (tmp_path / "figures" / "peers.svg").read_text().startswith("<?xml")
 
 
 def test_other_results_are_told_and_runs_are_kept(record: Record, tmp_path: Path) -> None:
