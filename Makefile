@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test check format fuzz soak bench endurance lock audit clean venv java browser kernels jars kafka
+.PHONY: help setup demo docs test oldest check format fuzz soak bench endurance lock audit clean venv java browser kernels jars kafka
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -38,6 +38,8 @@ test: venv java browser jars ## all tests: those that start Spark beside all oth
 	  echo '==> the tests that do not start Spark, which ran at the same time'; \
 	  cat .cache/other-tests.txt; \
 	  exit $$((spark | other))
+oldest: venv java jars ## the tests that start Spark, on the oldest PySpark that is supported
+	scripts/oldest $(ARGS)
 check: venv ## lint, format, types, and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
