@@ -115,7 +115,7 @@ def as_html(page: Page) -> str:
         f"<h1>{escape(page.title)}</h1>",
         f'<p class="label">{escape(page.label)}</p>' if page.label else "",
         *(f"<p>{_html_words(text)}</p>" for text in page.text),
-        f"<nav><ul>\n{contents}\n</ul></nav>",
+        f"<nav><ul>\n{contents}\n</ul></nav>" if len(page.sections) > 1 else "",
         *(_html_section(section) for section in page.sections),
         "</body></html>",
     ]
