@@ -59,8 +59,9 @@ def test_ads(told_by: Callable[..., str]) -> None:
 
 def test_market(told_by: Callable[..., str]) -> None:
     told = told_by("market", seconds=14, rate=50)
-    ours, by_its_own_account, short, long = shares(told)
+    ours, by_its_own_account, later, short, long = shares(told)
     assert ours == by_its_own_account
+    assert 50 < later <= 100
     assert ours > 70
     assert short < long == 100
 
