@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test check format fuzz soak bench endurance lock audit clean venv java browser kernels jars kafka
+.PHONY: help setup demo docs test oldest check format fuzz soak bench bench-peers endurance lock audit clean venv java browser kernels jars kafka
 
 # Options for what is called: make test ARGS="-k kslack", make demo ARGS="--help", ...
 ARGS ?=
@@ -16,7 +16,7 @@ CODE := $(wildcard src tests benchmarks examples scripts/*.py)
 help: ## print this help
 	@awk -F ':.*## ' ' \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nOptions go through ARGS: make test ARGS="-k kslack"\n'
 
 ##@ Use
@@ -38,11 +38,14 @@ test: venv java browser jars ## all tests: those that start Spark beside all oth
 	  echo '==> the tests that do not start Spark, which ran at the same time'; \
 	  cat .cache/other-tests.txt; \
 	  exit $$((spark | other))
-check: venv ## lint, format, types, and the direction of imports
+oldest: venv java jars ## the tests that start Spark, on the oldest PySpark that is supported
+	scripts/oldest $(ARGS)
+check: venv ## lint, format, types, the direction of imports, and that the engine is as fast as it was
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m benchmarks.regressions
 format: venv ## write the code as the formatter has it
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -58,6 +61,8 @@ endurance: venv java ## two hours of event time, as a plot (ARGS="--minutes 5" f
 	$(BIN)/python -m benchmarks.endurance $(ARGS)
 bench: venv ## benchmarks, one table each
 	$(BIN)/python -m benchmarks $(ARGS)
+bench-peers: venv java ## the same joins through Spark's own, Flink and others (ARGS="--quick"); hours
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 ##@ Keep
 lock: venv ## make requirements/*.lock again from pyproject.toml (ARGS=--upgrade for newer versions)

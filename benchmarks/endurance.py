@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from matplotlib.figure import Figure
 
-from benchmarks.measure import machine
-from benchmarks.spark_systems import OURS, descendants, session
+from benchmarks.measure import descendants, machine
+from benchmarks.spark_systems import OURS, session
 from recalljoin.experiments.charts import COLOURS
 
 if TYPE_CHECKING:

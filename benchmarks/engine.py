@@ -1,9 +1,8 @@
-"""The engine alone, on one core: counting, lost results, disorder handling, rows, scans, growth."""
+"""The engine alone, on one core: counting, lost results, disorder handling, rows, scans."""
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ from recalljoin.engine.settings import EngineSettings
 from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.arrivals import Arrivals
@@ -35,7 +34,12 @@ def prepare(query: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arr
 
 
 def run(
-    bound: BoundQuery, arrivals: Arrivals, settings: EngineSettings, *, k: int = K
+    bound: BoundQuery,
+    arrivals: Arrivals,
+    settings: EngineSettings,
+    *,
+    k: int = K,
+    each: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> tuple[int, float]:
     """Everything through one pipeline: results produced, and combinations in the windows."""
     pipeline = Pipeline(bound, settings)
@@ -43,7 +47,7 @@ def run(
     for step in (pipeline.push(arrivals, k=k), pipeline.flush()):
         while True:
             try:
-                next(step)
+                each(next(step))
             except StopIteration as end:
                 produced += end.value.n_produced
                 candidates += float(end.value.n_cross.sum())
@@ -99,7 +103,8 @@ def disorder() -> Report:
     return report
 
 
-def _keyed(n: int, keys: int, *, seed: int, streams: int = 2) -> dict[str, pa.Table]:
+def keyed(n: int, keys: int, *, seed: int, streams: int = 2) -> dict[str, pa.Table]:
+    """Streams in order, a tuple a millisecond, with random keys."""
     rng = np.random.default_rng(seed)
     tables = {}
     for s in range(streams):
@@ -118,7 +123,7 @@ def rows() -> Report:
         ("matches a tuple", "rows", "M rows/s", "DuckDB M rows/s", "ratio"),
     )
     n = 400_000
-    tables = _keyed(n, 1000, seed=0)
+    tables = keyed(n, 1000, seed=0)
     s1, s2 = tables["s1"], tables["s2"]
     for window in (1000, 5000, 10000, 20000, 40000):
         select = "s1.ts, s1.id, s1.v, s2.ts AS ts2, s2.v AS v2"
@@ -166,51 +171,3 @@ def theta() -> Report:
     rates = [f"{pairs / s / 1e6:.0f}" for s in seconds]
     report.add(f"{len(arrivals):,}", f"{pairs:.3g}", f"{results:,}", *rates)
     return report
-
-
-def growth() -> Report:
-    """What happens as rate, window, number of streams and result size double."""
-    report = Report(
-        "Growth (seconds; each line doubles one thing)",
-        ("what", "value", "tuples", "results", "counts (s)", "rows (s)", "kept tuples"),
-        note="Base: 2 streams, 100,000 tuples each, window 2,000 ms, 1,000 keys.",
-    )
-
-    def line(what: str, value: object, tables: dict[str, pa.Table], window: int) -> None:
-        names = list(tables)
-        condition = " AND ".join(f"{a}.id = {b}.id" for a, b in pairwise(names))
-        streams = ", ".join(f"{name} [{window} ms]" for name in names)
-        seconds, results, kept = [], 0, 0
-        for select in ("count(*)", "*"):
-            bound, arrivals = prepare(f"SELECT {select} FROM {streams} WHERE {condition}", tables)
-            settings = EngineSettings(lost=False)
-            results, _ = run(bound, arrivals, settings, k=0)
-            seconds.append(best_of(partial(run, bound, arrivals, settings, k=0), times=2))
-            pipeline = Pipeline(bound, settings)
-            for _ in pipeline.push(arrivals, k=0):
-                pass
-            kept = pipeline.n_kept
-        n = sum(table.num_rows for table in tables.values())
-        report.add(
-            what, value, f"{n:,}", f"{results:,}", *(f"{s:.2f}" for s in seconds), f"{kept:,}"
-        )
-
-    n = 100_000
-    line("base", "", _keyed(n, 1000, seed=1), 2000)
-    line("rate", "x2", _faster(_keyed(2 * n, 1000, seed=1)), 2000)
-    line("rate", "x4", _faster(_faster(_keyed(4 * n, 1000, seed=1))), 2000)
-    line("window", "4,000 ms", _keyed(n, 1000, seed=1), 4000)
-    line("window", "8,000 ms", _keyed(n, 1000, seed=1), 8000)
-    line("streams", 3, _keyed(n, 1000, seed=1, streams=3), 2000)
-    line("streams", 4, _keyed(n, 1000, seed=1, streams=4), 2000)
-    line("results (keys)", 500, _keyed(n, 500, seed=1), 2000)
-    line("results (keys)", 250, _keyed(n, 250, seed=1), 2000)
-    return report
-
-
-def _faster(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    halved = {}
-    for name, table in tables.items():
-        ts = table["ts"].to_numpy() // 2
-        halved[name] = table.set_column(0, "arrival", [ts]).set_column(1, "ts", [ts])
-    return halved

@@ -1,9 +1,10 @@
-"""What a user feels: the fixed cost of a batch, the start, whole runs, a second core, memory."""
+"""What a user feels: the fixed cost of a batch, the start, a second core, memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.inputs import Input
 from benchmarks.measure import Report
 from benchmarks.spark_systems import (
     EMPTY,
@@ -11,7 +12,6 @@ from benchmarks.spark_systems import (
     JOINS,
     OTHERS,
     OURS,
-    Input,
     in_process,
     same_results,
 )
@@ -63,27 +63,6 @@ def start(folder: Path, n_in_window: int) -> Report:
         again = in_process(system, made, folder, work=work)
         megabytes = f"{again.checkpoint_bytes / 1e6:.0f}"
         report.add(system, f"{first.start:.1f}", f"{again.start:.1f}", megabytes)
-    return report
-
-
-def whole_runs(folder: Path, n: int) -> Report:
-    """Whole runs in many and in few batches, start apart."""
-    report = Report(
-        "On Spark: whole runs",
-        ("streams", "batches", "system", "s", "ours to it", "target"),
-        note=f"{n:,} tuples a stream, about one match a tuple and stream, all batches but the "
-        "first. The target is for Spark's better store.",
-    )
-    targets = {(2, 40): 1.8, (2, 10): 3.0, (3, 40): 3.5, (3, 10): 5.0}
-    for (n_streams, n_batches), target in targets.items():
-        made = Input(n, n_batches, n_streams=n_streams)
-        runs = {system: in_process(system, made, folder) for system in JOINS}
-        same_results(runs.values())
-        for system, one in runs.items():
-            report.add(
-                n_streams, n_batches, system, f"{one.seconds:.1f}",
-                f"{one.seconds / runs[OURS].seconds:.2f}", "" if system == OURS else f"{target}",
-            )  # fmt: skip
     return report
 
 

@@ -1,6 +1,6 @@
-"""The join on Spark beside Spark's own stream-stream join: a tuple, a batch, the start, whole runs.
+"""The join on Spark beside Spark's own stream-stream join: a tuple, a batch, the start, latency.
 
-Every run is a process of its own over the same files. Results are counted and must be equal. Two
+Every run is a process of its own over the same files. Results must be equal. Two
 sizes give the marginal cost of a tuple (the slope). What takes one system a minute takes another a
 moment, so the faster one is also run on more data of the same kind, and its slope taken there.
 
@@ -14,12 +14,14 @@ import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from benchmarks.inputs import WINDOW, Input
 from benchmarks.measure import Report, machine, wrapped
-from benchmarks.spark_batches import a_batch, memory, start, two_cores, whole_runs
-from benchmarks.spark_kinds import kinds, latency
-from benchmarks.spark_systems import JOINS, OURS, WINDOW, Input, Measured, in_process, same_results
+from benchmarks.spark_batches import a_batch, memory, start, two_cores
+from benchmarks.spark_kinds import kinds
+from benchmarks.spark_latency import latency
+from benchmarks.spark_systems import JOINS, OURS, Measured, in_process, same_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,12 +31,28 @@ SECTION = "## On Spark"
 """Where the tables stand in the file they are written to."""
 
 
+class Timed(Protocol):
+    """A run."""
+
+    @property
+    def n_tuples(self) -> int:
+        """How many tuples it had."""
+
+    @property
+    def seconds(self) -> float:
+        """What it took by the clock."""
+
+    @property
+    def processor_seconds(self) -> float:
+        """What it took of the processor."""
+
+
 @dataclass(frozen=True)
 class Slope:
     """What two runs of a system say about its costs."""
 
-    small: Measured
-    large: Measured
+    small: Timed
+    large: Timed
 
     def _per_tuple(self, name: str) -> float:
         more = self.large.n_tuples - self.small.n_tuples
@@ -132,8 +150,9 @@ def many_matches(folder: Path, sizes: list[int]) -> list[Report]:
 
 
 def with_tables(text: str, reports: list[Report]) -> str:
-    """A Markdown text with the tables on Spark as its last part; others that are there stay."""
+    """A Markdown text with the tables on Spark; others, and other parts of the text, stay."""
     before, _, rest = text.partition(SECTION)
+    rest, mark, after = rest.partition("\n## ")
     tables = {block.partition("\n")[0]: block.rstrip() for block in rest.split("\n### ")[1:]}
     measured = wrapped(f"Measured: {machine()}; {datetime.now(UTC).date()}.")
     for each in reports:
@@ -144,17 +163,17 @@ def with_tables(text: str, reports: list[Report]) -> str:
         "of some parts behind `spark_join` to make some tables again."
     )
     blocks = [f"### {block}" for block in tables.values()]
-    return "\n\n".join([before.rstrip(), SECTION, made, *blocks]) + "\n"
+    following = [(mark + after).strip()] * bool(mark)
+    return "\n\n".join([before.rstrip(), SECTION, made, *blocks, *following]) + "\n"
 
 
 PARTS: dict[str, Callable[[Path, int], list[Report]]] = {
     "batch": lambda folder, scale: [a_batch(folder, 48 // min(scale, 4))],
     "start": lambda folder, scale: [start(folder, 2_000_000 // scale)],
-    "whole": lambda folder, scale: [whole_runs(folder, 1_000_000 // scale)],
     "cores": lambda folder, scale: [two_cores(folder, 4_000_000 // scale)],
     "memory": lambda folder, _: [memory(folder)],
     "kinds": lambda folder, scale: [kinds(folder, 1_000_000 // scale)],
-    "latency": lambda folder, scale: [latency(folder, 200 if scale == 1 else 60)],
+    "latency": lambda folder, scale: [latency(folder, 60 if scale == 1 else 10)],
     "tuple": lambda folder, scale: few_matches(
         folder, [200_000 // scale, 1_000_000 // scale], [1_000_000 // scale, 4_000_000 // scale]
     ),

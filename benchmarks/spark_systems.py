@@ -1,9 +1,8 @@
 """Systems that run on Spark over the same files, each run in a process of its own.
 
-The streams are in order, and are joined on a key within a window each way. Besides the joins there
-are queries that join nothing: they say what Spark itself takes for a batch.
+Besides the joins there are queries that join nothing: they say what Spark itself takes for a batch.
 
-    python -m benchmarks.spark_systems recalljoin FOLDER --size 1000000
+    python -m benchmarks.spark_systems recalljoin FOLDER --made '{"n": 100000, "n_batches": 4}'
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,26 +20,21 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from benchmarks.inputs import Input
+from benchmarks.measure import printed, processor_seconds, python_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-WINDOW = 500
-"""Milliseconds, each way."""
-PER_MS = 100
-"""Tuples of a stream that have the same time."""
-STREAMS = ("a", "b", "c")
-SCHEMA = "ts timestamp, key bigint, value double"
 OURS, *OTHERS = JOINS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
 """Inner joins; with "left" behind the name a left outer join, with "eager" results at once."""
 DROP, PYTHON, FLOOR = EMPTY = ("drops everything", "an empty mapInArrow", "groupBy().count()")
 """Queries over the same sources that join nothing. The last keeps a little state in RocksDB."""
 CELLS = 2
+COLUMN = "{stream}{column}"
+"""How the results of all of them name the columns of streams."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +54,8 @@ class Measured:
     n_results: int
     n_pairs: int
     """Results that have a tuple of every stream."""
+    checksum: int
+    """Of these."""
     state_bytes: int
     """What Spark says the state takes in memory, at most."""
     checkpoint_bytes: int
@@ -73,54 +68,6 @@ class Measured:
     """Milliseconds of each part of a batch, as Spark has it: medians over the later half."""
     stages: dict[str, float]
     """Of ours, seconds of each stage of all batches together."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """Recorded streams: ``n`` tuples each, in as many batches, after a first small batch."""
-
-    n: int
-    n_batches: int
-    matches: float = 1
-    n_streams: int = 2
-    window: int = WINDOW
-
-    def write(self, folder: Path) -> Path:
-        """Write the files, once."""
-        made = folder / "-".join(f"{value:g}" for value in asdict(self).values())
-        if not made.exists():
-            for s, stream in enumerate(STREAMS[: self.n_streams]):
-                (made / stream).mkdir(parents=True)
-                for batch, table in enumerate(self._tables(np.random.default_rng(7 + s))):
-                    _write(made / stream, batch, table)
-        return made
-
-    def _tables(self, random: np.random.Generator) -> Iterator[pa.Table]:
-        n_keys = max(1, round(PER_MS * self.window / self.matches))
-        # The first batch warms up, and is the same whatever the size.
-        warm_up = 20_000
-        # Not from 1970 on: Spark's first watermark lies there, and what is not after it is late.
-        ts = 1_000_000 + np.arange(warm_up + self.n) // PER_MS
-        keys = random.integers(0, n_keys, len(ts))
-        # Tuples of one time come together.
-        ends = np.linspace(warm_up, len(ts), self.n_batches + 1).astype(int) // PER_MS * PER_MS
-        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
-            yield pa.table(
-                {
-                    "ts": pa.array(ts[begin:end] * 1000).cast(pa.timestamp("us", "UTC")),
-                    "key": pa.array(keys[begin:end]),
-                    "value": pa.array(random.random(end - begin)),
-                }
-            )
-
-
-def _write(folder: Path, batch: int, table: pa.Table) -> None:
-    # Two files a batch, so that two tasks read.
-    for half in range(2):
-        path = folder / f"{batch:04d}-{half}.parquet"
-        pq.write_table(table.slice(half * len(table) // 2, len(table) // 2 + half), path)
-        date = 1_000_000_000 + 10 * batch + half
-        os.utime(path, (date, date))
 
 
 def session(system: str, cores: int) -> SparkSession:
@@ -154,16 +101,16 @@ def session(system: str, cores: int) -> SparkSession:
 
 
 def under_test(
-    system: str, frames: dict[str, DataFrame], work: Path, *, cells: int, window: int
+    system: str, frames: dict[str, DataFrame], work: Path, made: Input, *, cells: int
 ) -> DataFrame:
     """The query of a system."""
     from pyspark.sql import functions as sf
 
     name, *kind = system.split()
     if name == OURS:
-        return _ours(frames, work, kind, cells=cells, window=window)
+        return _ours(frames, work, kind, made, cells=cells)
     if name in OTHERS:
-        return _sparks_own(frames, "left" if "left" in kind else "inner", window=window)
+        return _sparks_own(frames, "left" if "left" in kind else "inner", made)
     together = reduce(lambda one, other: one.unionAll(other), frames.values())
     if system == PYTHON:
         return together.mapInArrow(lambda batches: batches, together.schema)
@@ -173,29 +120,28 @@ def under_test(
 
 
 def _ours(
-    frames: dict[str, DataFrame], work: Path, kind: list[str], *, cells: int, window: int
+    frames: dict[str, DataFrame], work: Path, kind: list[str], made: Input, *, cells: int
 ) -> DataFrame:
     import recalljoin as rj
 
-    first, *others = frames
-    rj.prepare(frames[first].sparkSession)
-    named = (f"{s}.{name} AS {s}{name}" for s in frames for name in ("ts", "key", "value"))
+    rj.prepare(next(iter(frames.values())).sparkSession)
+    named = (f"{s}.{name} AS {s}{name}" for s in frames for name in made.columns)
     return rj.join(
-        *(rj.Stream(name, frame, window=window) for name, frame in frames.items()),
-        on=" AND ".join(f"{first}.key = {other}.key" for other in others),
+        *(rj.Stream(name, frame, window=made.window) for name, frame in frames.items()),
+        on=made.condition,
         select=", ".join(named),
         how="left" if "left" in kind else "inner",
         emit="eager" if "eager" in kind else "ordered",
-        k=0,
+        k=made.delay,
         cells=cells,
         control_log=str(work / "log"),
     )
 
 
-def _sparks_own(frames: dict[str, DataFrame], how: str, *, window: int) -> DataFrame:
+def _sparks_own(frames: dict[str, DataFrame], how: str, made: Input) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    reach = sf.expr(f"INTERVAL {window} MILLISECONDS")
+    reach = sf.expr(f"INTERVAL {made.window} MILLISECONDS")
 
     def near(one: str, other: str) -> Column:
         one_ts, other_ts = sf.col(f"{one}ts"), sf.col(f"{other}ts")
@@ -203,26 +149,43 @@ def _sparks_own(frames: dict[str, DataFrame], how: str, *, window: int) -> DataF
 
     joined: DataFrame | None = None
     before: list[str] = []
+    at = "key" if made.kind == "equal" else "cell"
     for name, frame in frames.items():
         # Without any delay Spark forgets tuples that lie on the edge of the window a moment too
         # early.
         own = frame.select(
-            *(sf.col(column).alias(name + column) for column in ("ts", "key", "value"))
-        ).withWatermark(f"{name}ts", "10 milliseconds")
+            *(sf.col(column).alias(name + column) for column in made.columns)
+        ).withWatermark(f"{name}ts", f"{made.delay + 10} milliseconds")
+        if made.kind != "equal":
+            cell = sf.expr(made.cell(name))
+            if joined is None:
+                cell = sf.explode(sf.array(*(cell + step for step in made.around)))
+            own = own.withColumn(f"{name}cell", cell)
         if joined is None:
             joined = own
         else:
-            matches = sf.col(f"{before[0]}key") == sf.col(f"{name}key")
+            matches = sf.col(f"{before[0]}{at}") == sf.col(f"{name}{at}")
             for other in before:
                 matches = matches & near(other, name)
+            if made.kind != "equal":
+                matches = matches & sf.expr(made.residual(COLUMN))
             joined = joined.join(own, matches, how)
+            if len(before) + 1 < len(frames):
+                # Spark lets only one event time go into the next join; a sum is none.
+                plain = sf.col(f"{name}ts") + sf.expr("INTERVAL 0 SECONDS")
+                joined = joined.withColumn(f"{name}ts", plain)
         before.append(name)
     assert joined is not None
-    return joined
+    return joined.drop(*(f"{name}cell" for name in before))
+
+
+def read(spark: SparkSession, folder: Path, made: Input, **options: int) -> DataFrame:
+    """A stream of the files in a folder."""
+    return spark.readStream.schema(made.schema).options(**options).parquet(str(folder))
 
 
 def run(
-    system: str, folder: Path, n: int, *, cores: int, window: int, work: Path | None, files: int
+    system: str, folder: Path, made: Input, *, cores: int, work: Path | None, files: int
 ) -> Measured:
     """Run one system over the input in ``folder``.
 
@@ -234,17 +197,20 @@ def run(
     spark = session(system, cores)
     spark.range(1).count()  # The session is there, whatever is measured.
     frames = {
-        each.name: spark.readStream.schema(SCHEMA)
-        .option("maxFilesPerTrigger", 2)
-        .parquet(str(each / _first(files)))
-        for each in sorted(path for path in folder.iterdir() if path.name in STREAMS)
+        name: read(spark, folder / name / _first(files), made, maxFilesPerTrigger=2)
+        for name in made.streams
     }
     kept = work is not None
     work = work or Path(tempfile.mkdtemp(dir=folder))
-    tested = under_test(system, frames, work, cells=cores, window=window)
-    last = f"{max(frames)}key" if f"{max(frames)}key" in tested.columns else tested.columns[0]
+    tested = under_test(system, frames, work, made, cells=cores)
+    is_join = system.split(maxsplit=1)[0] in JOINS
+    last = f"{max(frames)}key" if is_join else tested.columns[0]
+    checksum = sf.expr(made.checksum(COLUMN)) if is_join else sf.lit(0)
     counted = tested.observe(
-        "results", sf.count(sf.lit(1)).alias("n"), sf.count(sf.col(last)).alias("pairs")
+        "results",
+        sf.count(sf.lit(1)).alias("n"),
+        sf.count(sf.col(last)).alias("pairs"),
+        sf.coalesce(sf.sum(checksum), sf.lit(0)).alias("checksum"),
     )
     begin = time.perf_counter()
     checkpoint = work / "checkpoint"
@@ -267,13 +233,14 @@ def run(
     operators = [p["stateOperators"][0] for p in progress if p["stateOperators"]]
     measured = Measured(
         system,
-        len(frames) * n,
+        len(frames) * made.n,
         len(with_data),
         start,
         sum(durations),
         processor_seconds(os.getpid()),
         _observed(progress, "n"),
         _observed(progress, "pairs"),
+        _observed(progress, "checksum"),
         max((o["memoryUsedBytes"] for o in operators), default=0),
         sum(f.stat().st_size for f in (checkpoint / "state").rglob("*") if f.is_file()),
         python_bytes(os.getpid()),
@@ -314,45 +281,6 @@ def _stages(work: Path) -> dict[str, float]:
     return stages
 
 
-def descendants(root: int) -> dict[int, list[str]]:
-    """The fields of ``stat`` of a process and of all that descend from it."""
-    found: dict[int, list[str]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            found[int(folder.name)] = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-    parents = {process: int(fields[1]) for process, fields in found.items()}
-
-    def descends(process: int) -> bool:
-        while process not in (root, 0):
-            process = parents.get(process, 0)
-        return process == root
-
-    return {process: fields for process, fields in found.items() if descends(process)}
-
-
-def processor_seconds(root: int) -> float:
-    """Processor time of a process and all that descend from it."""
-    # Its own time, and that of children it has waited for.
-    ticks = sum(sum(map(int, fields[11:15])) for fields in descendants(root).values())
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def python_bytes(root: int) -> int:
-    """Memory of the Python processes below a process; a page that several share counts in parts."""
-    total = 0
-    for process in descendants(root):
-        try:
-            is_python = "python" in Path(f"/proc/{process}/exe").resolve().name
-            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        if is_python and process != root:
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
-    return total
-
-
 def in_process(
     system: str,
     made: Input,
@@ -361,23 +289,20 @@ def in_process(
     cores: int = CELLS,
     work: Path | None = None,
     files: int = 0,
+    timeout: float | None = None,
 ) -> Measured:
     """Run one system over an input in a process of its own."""
     command = [
         sys.executable, "-m", "benchmarks.spark_systems", system, str(made.write(folder)),
-        "--size", str(made.n), "--cores", str(cores), "--window", str(made.window),
+        "--made", json.dumps(asdict(made)), "--cores", str(cores),
         "--files", str(files), *(() if work is None else ("--work", str(work))),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(done.stdout[-2000:] + done.stderr[-4000:])
-    content: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return Measured(**content)
+    return Measured(**printed(command, timeout=timeout))
 
 
 def same_results(runs: Iterable[Measured], count: str = "n_results") -> None:
-    """See that all systems have found the same number of results, or of pairs."""
-    found = {one.system: getattr(one, count) for one in runs}
+    """See that all systems have found the same results, or the same pairs."""
+    found = {one.system: (getattr(one, count), one.checksum) for one in runs}
     assert len(set(found.values())) == 1, found
 
 
@@ -386,18 +311,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("system")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--made", type=json.loads, required=True)
     parser.add_argument("--cores", type=int, default=CELLS)
-    parser.add_argument("--window", type=int, default=WINDOW)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--files", type=int, default=0)
     given = parser.parse_args()
     measured = run(
         given.system,
         given.folder,
-        given.size,
+        Input(**given.made),
         cores=given.cores,
-        window=given.window,
         work=given.work,
         files=given.files,
     )

@@ -3,10 +3,11 @@
 Positions arrive by radio. Each vehicle sends in order, but one in a tunnel is silent, and hands
 in its positions later. There is no equality in the condition, only a distance.
 
-    python examples/sensors.py
+    python examples/sensors.py 2>/dev/null
 
-Spark's own join of two streams refuses a condition without an equality; the last lines show what it
-says.
+It takes half a minute; without `2>/dev/null` Spark's warnings and the join's own log lines are
+shown as well. Spark's own join of two streams refuses a condition without an equality; the last
+line is what it says.
 """
 
 from __future__ import annotations
@@ -28,21 +29,20 @@ import recalljoin as rj
 
 SECOND = 1_000
 BEGIN = 1_700_000_000_000
-SECONDS = 60
 
 
-def make(folder: Path, n_vehicles: int = 40) -> None:
-    """A minute of positions of two fleets, four a second and vehicle."""
+def make(folder: Path, seconds: int = 60, n_vehicles: int = 40) -> None:
+    """Positions of two fleets, four a second and vehicle."""
     rng = np.random.default_rng(3)
     for fleet in ("a", "b"):
-        time = np.tile(np.arange(0, SECONDS * SECOND, 250), n_vehicles)
-        vehicle = np.repeat(np.arange(n_vehicles), SECONDS * 4)
-        steps = rng.normal(0, 1.5, (2, n_vehicles, SECONDS * 4))
+        time = np.tile(np.arange(0, seconds * SECOND, 250), n_vehicles)
+        vehicle = np.repeat(np.arange(n_vehicles), seconds * 4)
+        steps = rng.normal(0, 1.5, (2, n_vehicles, seconds * 4))
         x, y = (rng.uniform(0, 200, (2, n_vehicles, 1)) + steps.cumsum(axis=2)).reshape(2, -1)
         late = rng.exponential(50, len(time))
         for one in range(0, n_vehicles, 10):
             # This vehicle is in a tunnel for five seconds.
-            begin = rng.integers(0, (SECONDS - 5) * SECOND)
+            begin = rng.integers(0, (seconds - 5) * SECOND)
             held = (vehicle == one) & (time > begin) & (time < begin + 5 * SECOND)
             late[held] = begin + 5 * SECOND - time[held]
         batch = ((time + late) // (2 * SECOND)).astype(int)
@@ -64,7 +64,7 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def main() -> None:
-    """Run the join and print what it found."""
+    """Start Spark, and run the example in a folder that is removed afterwards."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
@@ -73,9 +73,15 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory(prefix="recalljoin-sensors-") as work:
+        make(Path(work))
+        run(spark, Path(work))
+        spark.stop()
+
+
+def run(spark: SparkSession, work: Path) -> None:
+    """Run the join and print what it found."""
     rj.prepare(spark)
-    work = Path(tempfile.mkdtemp(prefix="recalljoin-sensors-"))
-    make(work)
     a, b = read(spark, work / "a"), read(spark, work / "b")
     near = "sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y)) < 10"
 
@@ -103,6 +109,11 @@ def main() -> None:
     close = sf.expr(f"abs(unix_millis(a.ts) - unix_millis(b.ts)) <= 200 AND {near}")
     true = sorted_a.alias("a").join(sorted_b.alias("b"), close).count()
     print(f"recalljoin, 99 % asked for: {found.num_rows / true:.2%} of {true} encounters")
+    told = rj.open(str(work / "log")).progress().where("held_by IS NOT NULL").collect()
+    if told:
+        longest = max(told, key=lambda batch: batch["held_for"])
+        vehicle, held = longest["held_by"], longest["held_for"].total_seconds()
+        print(f"   it waited longest for vehicle {vehicle}, which was {held:.1f} s behind")
 
     try:
         own = a.alias("a").withWatermark("ts", "1 second")
@@ -111,7 +122,6 @@ def main() -> None:
     except StreamingQueryException as refusal:
         (reason,) = re.findall("Stream-stream join[^.]*", str(refusal))[:1]
         print(f"Spark's own join: {reason}")
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ if typing.TYPE_CHECKING:
     from recalljoin.spark.api import join, sql
     from recalljoin.spark.explaining import explain
     from recalljoin.spark.join_log import JoinLog, open
+    from recalljoin.spark.partitions import grow
     from recalljoin.spark.sampling import sample
     from recalljoin.spark.session import prepare
 
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "advise",
     "explain",
+    "grow",
     "join",
     "open",
     "parse_query",
@@ -83,6 +85,7 @@ _HOMES = {
     "recalljoin.spark.explaining": ("explain",),
     "recalljoin.spark.join_log": ("JoinLog", "open"),
     "recalljoin.spark.sampling": ("sample",),
+    "recalljoin.spark.partitions": ("grow",),
     "recalljoin.spark.session": ("prepare",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -37,7 +37,7 @@ def test_it_says_what_to_write_in_a_plain_spark_join(inputs: list[str]) -> None:
     assert result.exit_code == 0, result.output
     assert "5 tuples, 6 results; the latest tuple came 300 ms late." in result.output
     assert '.withWatermark(time, "302 milliseconds")' in result.output
-    assert "recalljoin waits 302 ms for them" in result.output
+    assert "recalljoin needs a K of 302 ms" in result.output
 
 
 def test_a_watermark_delay_in_whole_milliseconds_is_no_shorter_than_needed(tmp_path: Path) -> None:
@@ -131,7 +131,19 @@ def test_the_advice_can_be_drawn(inputs: list[str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = call(*inputs, "--plot", str(tmp_path / "advice.svg"))
     assert result.exit_code == 0, result.output
-    assert "withWatermark delay" in (tmp_path / "advice.svg").read_text()
+    assert "delay of withWatermark" in (tmp_path / "advice.svg").read_text()
+
+
+def test_the_advice_can_be_a_page_with_picture_and_numbers(
+    inputs: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    result = call(*inputs, "--recall", "0.8", "--plot", str(tmp_path / "advice.html"))
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "advice.html").read_text()
+    assert "data:image/svg+xml;base64," in page
+    assert "<tr><td>80.0 %</td><td>1 ms</td><td>302 ms</td></tr>" in page
+    assert "Spark&#x27;s own join lets pairs out at once" in page
 
 
 @pytest.mark.parametrize(

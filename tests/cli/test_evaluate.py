@@ -157,9 +157,12 @@ def test_without_arrivals_and_without_results_there_are_loud_warnings(
     assert "WARNING: there is no result to draw" in result.stderr
     assert "100 %" not in result.stdout
     query = query.replace("a.key = b.key", "a.key < b.key")
-    result = call("--query", query, *files, "--period", "2s", "--plot", str(tmp_path / "run.svg"))
+    result = call("--query", query, *files, "--period", "2s", "--plot", str(tmp_path / "run.html"))
     assert result.exit_code == 0, result.output
-    assert "recall" in (tmp_path / "run.svg").read_text()
+    page = (tmp_path / "run.html").read_text()
+    assert "data:image/svg+xml;base64," in page
+    assert "WHERE a.key &lt; b.key" in page
+    assert "<td>slack, for a recall of 0.95; tuple by tuple</td>" in page
 
 
 @pytest.mark.spark

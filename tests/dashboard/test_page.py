@@ -11,10 +11,12 @@ from recalljoin.dashboard.server import Dashboard
 from recalljoin.spark.control_log import ControlLog
 from tests.dashboard.browser import Browser, chromium, until
 from tests.dashboard.logs import START, disordered, live_join, stops
-from tests.spark.live import MINUTE, SECOND, Live, both
+from tests.spark.live import MINUTE, SECOND, Feed, Live, both
+from tests.spark.test_sources import devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CHARTS = [
     "recall", "wait", "rates", "lost", "forecast", "delays", "cells", "latency", "watermark",
@@ -108,6 +110,38 @@ def test_what_is_wrong_stands_on_top(shown: Shown) -> None:
     assert "stalled" in browser.text("#streams")
     browser.press("1")
     until(lambda: "stalled" not in browser.text("#streams"))
+
+
+def test_the_source_that_holds_the_join_is_named(
+    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not shown.load().run("return document.getElementById('card-sources')")
+    feeds = [devices(seed, length=2 * MINUTE, silences=10) for seed in (2, 3)]
+    late = feeds[0].at.copy()
+    # Device 1 of the first stream falls silent and has not come back.
+    late[(feeds[0].device == 1) & (feeds[0].ts > 100 * SECOND)] += MINUTE
+    feeds[0] = Feed.of(feeds[0].ts, feeds[0].key, late, feeds[0].device)
+    live = live_join(tmp_path, monkeypatch, feeds, recall=0.99, source="device")
+    live.run(107 * SECOND, batch=SECOND)
+    board = Dashboard([ControlLog(live.log)]).start()
+    try:
+        until(lambda: board.joins[0].now()["is_read"])
+        sources = board.joins[0].now()["sources"]
+        assert sources["held_by"] == "1"
+        assert sources["lead"] < sources["held_for"] < 8
+        browser = shown.browser
+        browser.open(board.address)
+        until(lambda: "The join waits for source 1, which is" in browser.text("#alarms"))
+        behind, lead = browser.run("return board.charts.get('sources').chart.data.slice(1)")
+        assert behind[-1] == pytest.approx(sources["held_for"])
+        assert lead[-1] == pytest.approx(sources["lead"])
+        names = (
+            "[...document.querySelectorAll('#sources tbody tr')].map((r) => r.cells[0].innerText)"
+        )
+        assert {"1", "2"} <= set(browser.run(f"return {names}"))
+        assert browser.messages() == []
+    finally:
+        board.stop()
 
 
 def test_one_zooms_by_dragging_and_by_keys_and_comes_back(shown: Shown) -> None:

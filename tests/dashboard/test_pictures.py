@@ -82,7 +82,7 @@ def test_an_opened_join_is_shown_in_a_line_and_in_a_small_table(live: Live) -> N
 
 def test_an_advice_is_drawn_with_both_waits(advice: rj.Advice) -> None:
     words = texts_in(rj.plot(advice))
-    assert {"recalljoin waits (K)", "withWatermark delay", "wait (s)"} <= set(words)
+    assert {"K of recalljoin", "delay of withWatermark", "K, or delay (s)"} <= set(words)
 
 
 def test_a_run_is_drawn_with_its_target() -> None:

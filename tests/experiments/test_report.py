@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +18,7 @@ pytest.importorskip("matplotlib", reason="reports have charts")
 pytest.importorskip("pyspark", reason="experiments run on Spark")
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.experiments.charts import over_time
 from recalljoin.experiments.page import Page, Section, Table, as_html, as_markdown
 from recalljoin.experiments.report import write_page, write_report
 from recalljoin.experiments.run import Run
@@ -160,3 +162,29 @@ def test_every_section_can_be_reached_from_the_top_of_a_page() -> None:
     for name in ("one", "two"):
         assert f'<a href="#{name}">' in page
         assert f'<h2 id="{name}">' in page
+
+
+def test_a_line_that_swings_is_drawn_as_a_median_in_a_band() -> None:
+    swings, rises = (
+        Run(dict(Run.of(record_of("slack")).numbers, clock_ms=clock, k_ms=k, recall=[1.0] * 600))
+        for clock, k in (
+            (list(range(0, 600_000, 1000)), [0, 5000, 9000] * 200),
+            (list(range(0, 600_000, 1000)), list(range(600))),
+        )
+    )
+    figure = over_time({"": {"noneqsel": swings, "slack": rises}}, target=None)
+    axes = figure.axes[0]
+    assert len(axes.collections) == 1
+    heights = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == (0, 9)
+    median, line = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    assert set(median.tolist()) == {5.0}
+    assert len(line) == 600
+
+
+def test_a_figure_has_its_title_and_the_page_has_a_dark_side(folder: Path) -> None:
+    svg = (folder / "figures" / "over-time.svg").read_text(encoding="utf-8")
+    assert "Wait and recall over time" in svg
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in page
+    assert "Γ is the recall asked for" in page

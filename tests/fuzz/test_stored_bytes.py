@@ -36,7 +36,7 @@ def log_and_cells() -> tuple[Path, LocalJoin]:
         join.batch(tables, control=control_of(source, offset, after))
         offset = after
     log = ControlLog(str(folder))
-    log.write_hot(())
+    log.write_versions(())
     return folder, join
 
 
@@ -85,7 +85,7 @@ def test_a_control_log_with_a_damaged_file_is_read_or_refused(data: st.DataObjec
         log = ControlLog(str(folder))
         for read in (
             lambda: progress_table(log),
-            log.read_hot,
+            log.read_versions,
             log.last_report,
             lambda: log.own("6f0c9a1e-58ad-4a0f-9d5c-3a7b1c2d3e4f"),
             lambda: log.claim("somebody"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.recorded import record
@@ -35,6 +36,8 @@ class Case:
     late_rows: bool = False
     chained: bool = False
     """Whether the results are joined with a third stream."""
+    in_turn: tuple[tuple[int, int], ...] = ()
+    """Cells and groups of one start after the other, if they change."""
     master: str = "local[2]"
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -89,13 +92,30 @@ CASES = {
     "groups": Case(cells=4, groups=2),
     "executors": Case(groups=2, master="local-cluster[2,1,1024]"),
     "chained": Case(chained=True, windows=(40, 30)),
+    "growing": Case(
+        how="left", emit="eager", late_rows=True, in_turn=((2, 1), (4, 2), (1, 1), (3, 2))
+    ),
     "together": Case(how="left", emit="eager", late_rows=True, cells=4, groups=2),
 }
 
 
 def case_in(folder: Path) -> Case:
-    """The case that a folder was made for."""
-    return CASES[(folder / "case").read_text()]
+    """The case that a folder was made for; its file `changes` has other values of some fields."""
+    case = CASES[(folder / "case").read_text()]
+    changes = folder / "changes"
+    return replace(case, **json.loads(changes.read_text())) if changes.exists() else case
+
+
+def next_case_in(folder: Path) -> Case:
+    """The case that a folder was made for, as it is to be started the next time."""
+    case = case_in(folder)
+    if not case.in_turn:
+        return case
+    count = folder / "starts"
+    n = int(count.read_text()) if count.exists() else 0
+    count.write_text(str(n + 1))
+    cells, groups = case.in_turn[n % len(case.in_turn)]
+    return replace(case, cells=cells, groups=groups)
 
 
 def frames_in(case: Case, spark: SparkSession, folder: Path) -> list[DataFrame]:

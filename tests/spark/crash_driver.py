@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.spark.crash_cases import case_in, frames_in
+from tests.spark.crash_cases import frames_in, next_case_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def main(folder: Path, master: str | None = None) -> None:
     """Run to the end of the input."""
     from pyspark.sql import SparkSession
 
-    case = case_in(folder)
+    case = next_case_in(folder)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
     if master is not None:

@@ -197,8 +197,10 @@ class Live:
         self._offset: dict[str, Any] | None = None
         self.start()
 
-    def start(self) -> None:
-        """Start, or start again from the checkpoint."""
+    def start(self, *, cells: int | None = None) -> None:
+        """Start, or start again from the checkpoint, in another number of cells if it is given."""
+        if cells is not None:
+            self._run = replace(self._run, cells=cells)
         schema = StructType().add("ts", LongType()).add("a", LongType())
         if self.feeds[0].device is not None:
             schema = schema.add("device", LongType())
@@ -210,10 +212,10 @@ class Live:
             self._query, frames, self._run, n_cells=1, n_groups=1, control_log=self.log
         )
         self.plan = plan
-        cells = Cells(plan.cells)
+        started = Cells(plan.cells)
         if self._cells is not None:
-            cells.stores, cells.n_batches = self._cells.stores, self._cells.n_batches
-        self._cells = cells
+            started.stores, started.n_batches = self._cells.stores, self._cells.n_batches
+        self._cells = started
         self._source = ControlReader(Sealed.of(plan.control(flush=False)))
         self._offset = self._offset or self._source.initialOffset()
 

@@ -43,6 +43,9 @@ class DictStore:
     def write_meta(self, content: str) -> None:
         self.meta = content
 
+    def drop_meta(self) -> None:
+        self.meta = None
+
     def read_chunk(self, number: int) -> bytes:
         return self.chunks[number]
 
@@ -80,14 +83,17 @@ class Cells:
         if forget:
             self.memory = cell.Memory(cell.MOST_IN_MEMORY)
         cell.MEMORY = self.memory  # as each worker process has its own
-        parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in self.stores]
+        versions = self.plan.versions()
+        now = version_at(versions, self.n_batches)
+        layout = now.layout(self.plan.layout)
+        self.stores += [DictStore() for _ in range(layout.grid.n_cells - len(self.stores))]
+        parcels: list[list[tuple[str, bytes | None]]] = [[] for _ in range(layout.grid.n_cells)]
         for s, table in enumerate(tables):
-            hot = self.plan.named_hot | version_at(self.plan.hot_versions(), self.n_batches).hot
             router = Router(
                 self.plan.query,
-                self.plan.layout,
+                layout,
                 s,
-                hot,
+                self.plan.named_hot | now.hot,
                 watches=True,
                 max_ahead=self.plan.max_ahead,
             )
@@ -101,10 +107,17 @@ class Cells:
                 of_cell.append((control.to_json(), None))
         results: list[pa.RecordBatch] = []
         reports = []
-        for number, (store, mine) in enumerate(zip(self.stores, parcels, strict=True)):
+        for number, mine in enumerate(parcels):
             if not mine:
                 continue
-            steps = run_batch(self.plan, number, mine, store, batch=self.n_batches)
+            steps = run_batch(
+                self.plan,
+                number,
+                mine,
+                self.stores[number],
+                batch=self.n_batches,
+                versions=versions,
+            )
             while True:
                 try:
                     results.append(unfolded(next(steps), Folded(self.plan.query)))

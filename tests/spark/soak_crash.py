@@ -100,7 +100,7 @@ def outcome(folder: Path) -> Outcome:
     late: Counter[int] = Counter()
     for kept in (folder / "log" / "late").glob("*/*.parquet"):
         late.update(row["place"] for row in pq.read_table(kept).to_pylist() if row["__owned"])
-    n_hot = sum(len(keys) for version in control.read_hot()[-1:] for keys in version.hot.keys)
+    n_hot = sum(len(keys) for version in control.read_versions()[-1:] for keys in version.hot.keys)
     return Outcome(results, slacks, list(control.reports_after(-1)), late, n_hot)
 
 

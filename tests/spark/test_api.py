@@ -134,3 +134,18 @@ def test_a_join_of_dataframes_can_be_explained_before_it_is_made(spark: SparkSes
     assert "a.value = b.value  (int64)" in told
     text = "SELECT * FROM a [5 SEC], b [1 MIN] WHERE a.value = b.value"
     assert rj.explain(text, {"a": live, "b": recorded}, time="timestamp") == told
+
+
+@pytest.mark.spark
+def test_a_plan_says_which_stream_is_routed_where(spark: SparkSession, tmp_path: Path) -> None:
+    live = spark.readStream.format("rate").load()
+    joined = rj.join(
+        rj.Stream("orders", live, time="timestamp", window="5 seconds"),
+        rj.Stream("payments", live.toDF("t.s", "value"), time="t.s", window="5 seconds"),
+        on="orders.value = payments.value",
+        k=0,
+        control_log=str(tmp_path / "log"),
+    )
+    plan = joined._jdf.queryExecution().analyzed().toString()
+    assert "MapInArrow route_orders(timestamp" in plan
+    assert "MapInArrow route_payments(" in plan

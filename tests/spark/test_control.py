@@ -15,6 +15,7 @@ from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.model import Query, Stream
 from recalljoin.spark.batch_planner import ControlPlan
+from recalljoin.spark.cells import Layout, make_grid
 from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
@@ -32,7 +33,7 @@ SETTINGS = PolicySettings(windows=(50, 50), recall=0.9, period=500, interval=50,
 BOUND = Query(
     streams=[Stream("s1", window=50), Stream("s2", window=50)], condition="s1.a = s2.a"
 ).bind({"s1": SCHEMA, "s2": SCHEMA})
-IDENTITY = json.dumps({"condition": "s1.a = s2.a", "cells": [2]})
+IDENTITY = json.dumps({"condition": "s1.a = s2.a"})
 NO_LIMIT: ReadLimit = None  # type: ignore[assignment]
 
 
@@ -51,7 +52,7 @@ def ticks(n: int) -> list[list[pa.Table]]:
 def reader(folder: Path, **more: Any) -> ControlReader:
     settings: dict[str, Any] = {
         "log": ControlLog(str(folder)),
-        "keys": (4, 7),
+        "layout": Layout(make_grid(BOUND, 2), 2),
         "identity": IDENTITY,
         "policy": PolicyPlan(SETTINGS, "percentile"),
         "horizon": HorizonPlan(SETTINGS),
@@ -66,7 +67,7 @@ def words(source: ControlReader, start: dict[str, Any], end: dict[str, Any]) -> 
 
 def control_of(source: ControlReader, start: dict[str, Any], end: dict[str, Any]) -> Control:
     rows = words(source, start, end)
-    assert [row[:2] for row in rows] == [(4, 0), (7, 1)]
+    assert [row[:2] for row in rows] == [(2, 0), (0, 1)]
     control = deliver(BOUND, [(rows[0][2], rows[0][3])]).control
     assert control is not None
     return control
@@ -143,15 +144,15 @@ def test_the_clock_in_offsets_never_goes_back(
 
 def test_a_checkpoint_of_another_join_is_refused_and_what_changed_is_named(tmp_path: Path) -> None:
     source = reader(tmp_path)
-    old = {**source.initialOffset(), "identity": json.dumps({"condition": "s1.a = s2.a",
-                                                             "cells": [4]})}  # fmt: skip
+    old = {**source.initialOffset(), "identity": json.dumps({"condition": "s1.a = s2.b"})}
     with pytest.raises(InvalidSetting) as caught:
         source.latestOffset(old, NO_LIMIT)
     assert str(caught.value) == (
-        "the checkpoint belongs to another join; changed:\n  `cells`: was [4], is [2]\n"
-        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after and flush may "
-        "change; streams, windows, condition, columns and the number of cells may not. Put them "
-        "back as they were, or start with a new checkpoint and a new control log"
+        "the checkpoint belongs to another join; changed:\n  `condition`: was s1.a = s2.b, is "
+        "s1.a = s2.a\n"
+        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after, flush and "
+        "the numbers of cells and groups may change; streams, windows, condition and columns may "
+        "not. Put them back as they were, or start with a new checkpoint and a new control log"
     )
     with pytest.raises(InvalidSetting, match="belongs to another join"):
         source.partitions(old, old)

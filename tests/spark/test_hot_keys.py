@@ -129,7 +129,7 @@ def test_keys_that_become_hot_and_cold_change_no_result_and_no_count(  # noqa: P
         if n in changes:
             chosen = [data.draw(st.sets(st.sampled_from(keys))) if keys else () for keys in known]
             versions.append(Version(n + 1, Hot(tuple(tuple(sorted(keys)) for keys in chosen))))
-            join.plan.log.write_hot(versions)
+            join.plan.log.write_versions(versions)
         results, report = join.batch(
             tables, control=Control(k=ks[n], clock=n), forget=n < len(forget) and forget[n]
         )
@@ -203,7 +203,7 @@ def test_tuples_handed_over_and_lost_are_missed(tmp_path: Path) -> None:
     join = LocalJoin(bound(), 2, tmp_path)
     assert join.plan.log is not None
     join.batch([rows(9, seed=1), rows(9, seed=2)], control=Control(k=0, clock=0))
-    join.plan.log.write_hot([Version(1, hot(0))])
+    join.plan.log.write_versions([Version(1, hot(0))])
     with pytest.raises(RecallJoinError, match=r"has lost the tuples that cell 0 handed over"):
         join.batch([rows(9, seed=1), rows(9, seed=2)], control=Control(k=0, clock=1))
 

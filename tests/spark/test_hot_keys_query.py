@@ -83,7 +83,7 @@ def test_a_hot_key_is_found_and_spread_and_still_so_after_a_restart(
 
     write(tmp_path / "in", range(7))
     run(joined(spark, tmp_path, tmp_path / "in"), tmp_path)
-    (version,) = ControlLog(str(tmp_path / "log")).read_hot()
+    version = ControlLog(str(tmp_path / "log")).read_versions()[-1]
     assert len(version.hot.keys[0]) == 1
     write(tmp_path / "in", range(7, 9))
     run(joined(spark, tmp_path, tmp_path / "in", hot_keys="off", flush=True), tmp_path)

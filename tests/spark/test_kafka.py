@@ -61,6 +61,7 @@ def test_the_sink_equals_evaluate_and_shows_no_password(
         query = start(spark, job)
         told = list(looks(query, job))
     assert query.exception() is None
+    assert query.name == "recalljoin"
     # All partitions have messages, and the job took them in several batches.
     assert {each["partition"] for each in kafka.messages(spark, "s1")} == set(range(PARTITIONS))
     assert told[-1].batch >= 3

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.kinds import EMITS, HOWS, PRESERVED
 from recalljoin.query.model import Query, Stream
-from recalljoin.spark.cells import Hot, Layout, make_grid
+from recalljoin.spark.cells import Hot, make_grid
 from recalljoin.spark.hot_keys import Version, can_split
 from recalljoin.spark.packing import Control, needed_schema
 from recalljoin.spark.planning import identity_of
@@ -153,7 +153,7 @@ def test_keys_that_become_hot_and_cold_change_no_row(
         if n in changes:
             chosen = [data.draw(st.sets(st.sampled_from(keys))) if keys else () for keys in known]
             versions.append(Version(n + 1, Hot(tuple(tuple(sorted(keys)) for keys in chosen))))
-            log.write_hot(versions)
+            log.write_versions(versions)
         compared.batch(tables, [e for e in case.arrivals if e.tick == n], ks[n])
     if case.arrivals:
         compared.batch([], [], 0, flush=True)
@@ -224,7 +224,7 @@ def test_false_nulls_are_counted_shown_and_kept_as_rows(tmp_path: Path) -> None:
 
 def test_another_kind_does_not_go_on_with_a_checkpoint(tmp_path: Path) -> None:
     identities = {
-        identity_of(each, Layout(make_grid(each, 2), 1))
+        identity_of(each)
         for how in HOWS
         for emit in EMITS
         for each in [replace(query(how, "s1.a = s2.a"), emit=emit)]
@@ -232,11 +232,9 @@ def test_another_kind_does_not_go_on_with_a_checkpoint(tmp_path: Path) -> None:
     assert len(identities) == len(HOWS) * len(EMITS)
     left, right = query("left", "s1.a = s2.a"), query("right", "s1.a = s2.a")
     tables = [pa.table({"ts": [1], "a": [1]})] * 2
-    first = LocalJoin(left, 1, tmp_path, identity=identity_of(left, Layout(make_grid(left, 1), 1)))
+    first = LocalJoin(left, 1, tmp_path, identity=identity_of(left))
     first.batch(tables, control=Control(k=0, clock=0))
-    other = LocalJoin(
-        right, 1, tmp_path, identity=identity_of(right, Layout(make_grid(right, 1), 1))
-    )
+    other = LocalJoin(right, 1, tmp_path, identity=identity_of(right))
     other.stores = first.stores
     with pytest.raises(InvalidSetting, match="`how`: was left, is right"):
         other.batch(tables, control=Control(k=0, clock=0), forget=True)

@@ -11,6 +11,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from recalljoin.errors import ControlLogError, InvalidSetting
+from recalljoin.spark.batch_planner import versions_in
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
 from recalljoin.spark.progress import progress_table
@@ -184,9 +185,9 @@ def test_damaged_hot_keys_are_named_and_written_anew_by_a_restart(tmp_path: Path
     (tmp_path / "hot").write_text('[{"since"')
     log = ControlLog(str(tmp_path))
     with pytest.raises(ControlLogError, match=r"/hot, which says .* is damaged; start the query"):
-        log.read_hot()
+        log.read_versions()
     reader(tmp_path).partitions(offset, after)
-    assert log.read_hot() == ()
+    assert log.read_versions() == versions_in(offset)
 
 
 def full(*_: Any, **__: Any) -> int:

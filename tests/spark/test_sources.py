@@ -78,10 +78,16 @@ def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
     runs = []
     for name, cells in (("one", 1), ("three", 3), ("again", 2)):
         join = live(tmp_path / name, streams, cells=cells)
-        for until in (50, 80, 120) if name == "again" else (120,):
+        for until, then in ((50, 5), (80, 1), (120, 2)) if name == "again" else ((120, cells),):
             join.run(until * SECOND, batch=SECOND)
-            join.start()
+            join.start(cells=then)
         runs.append(join)
+    assert runs[2].plan.cells.log is not None
+    n_cells = [report.n_cells for report in runs[2].plan.cells.log.reports_after(-1)]
+    assert n_cells == [2] * 52 + [5] * 30 + [1] * 38
+    held_by = [progress_table(each.every_batch)["held_by"].to_pylist() for each in runs]
+    assert any(held_by[0])
+    assert held_by[2] == held_by[0]
     assert max(runs[0].k) > 0
     leads = [progress_table(each.every_batch)["lead"].to_pylist() for each in runs]
     assert any(lead is not None for lead in leads[0])

@@ -19,6 +19,7 @@ from recalljoin.quality.horizon import HorizonPlan
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.query.model import Query, Stream
 from recalljoin.spark.batch_planner import BatchPlanner, ControlPlan
+from recalljoin.spark.cells import Layout, make_grid
 from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Router
@@ -76,7 +77,7 @@ def test_planning_batches_loads_no_pandas_and_no_parser(tmp_path: Path) -> None:
     settings = PolicySettings.of(BOUND)
     plan = ControlPlan(
         log=ControlLog(str(tmp_path)),
-        keys=(0,),
+        layout=Layout(make_grid(BOUND, 1), 1),
         identity="{}",
         policy=PolicyPlan(settings, "slack"),
         horizon=HorizonPlan(settings),

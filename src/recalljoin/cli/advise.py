@@ -9,20 +9,21 @@ import click
 
 from recalljoin.cli.inputs import (
     column_options,
-    draw,
     input_option,
     named_files,
-    picture_option,
     read_query,
     read_tables,
     source_option,
     warn_without_arrivals,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
+from recalljoin.cli.pictures import draw, picture_option
 
 if TYPE_CHECKING:
     from recalljoin.quality.advice import Advice
     from recalljoin.query.durations import DurationLike, TimeUnit
+
+_HEADER = ("recall", "K of recalljoin", "delay of withWatermark")
 
 
 @click.command()
@@ -52,7 +53,9 @@ def advise(
 ) -> None:
     """Show what recall each delay would give, and the delay that is needed.
 
-    Both for recalljoin (the slack K) and for a plain join of Spark (withWatermark).
+    Both for recalljoin (the wait K) and for Spark's own join (withWatermark). Spark's own inner
+    join lets pairs out at once, and its delay says how long it keeps tuples; so does K with
+    emit="eager". By default recalljoin holds results back for K, and lets them out in order.
     """
     from recalljoin.quality.advice import advise as advice_of
 
@@ -70,27 +73,66 @@ def advise(
     )
     if not write_numbers(advice.to_json(), json_file):
         _print(advice)
-    draw(advice, picture)
+    if picture is not None:
+        from recalljoin.experiments.page import Table as PageTable
+
+        draw(
+            advice, picture,
+            title=f"What a recall of {advice.recall:g} takes",
+            text=(
+                _counts(advice),
+                "In the picture and the table: the K of recalljoin and the delay of withWatermark "
+                f"that each recall needs. {_sense(advice)}",
+            ),
+            table=PageTable(_HEADER, tuple(tuple(row) for row in _rows(advice))),
+        )  # fmt: skip
+
+
+def _counts(advice: Advice) -> str:
+    from recalljoin.query.durations import rounded
+
+    late = rounded(advice.largest_delay_ms)
+    return (
+        f"{advice.n_tuples:,} tuples, {advice.n_results:,} results; the latest tuple came "
+        f"{late} late."
+    )
+
+
+def _sense(advice: Advice) -> str:
+    """What the two delays are, which look alike and are not."""
+    from recalljoin.query.durations import rounded
+
+    return (
+        "Spark's own join lets pairs out at once, and keeps tuples that long beyond their windows. "
+        f"recalljoin needs a K of {rounded(advice.k_ms)}, and adapts when that changes: by default "
+        "it holds results back that long and lets them out in order of time; with "
+        '`emit="eager"` it lets them out at once, too, and keeps tuples that long.'
+    )
+
+
+def _rows(advice: Advice) -> list[list[str]]:
+    from recalljoin.cli.summary import percent
+    from recalljoin.quality.advice import RECALLS
+    from recalljoin.query.durations import rounded
+
+    rows = []
+    for recall in sorted({*RECALLS, advice.recall}):
+        delays = [curve.needed(recall) for curve in (advice.slack, advice.watermark)]
+        rows.append([percent(recall), *("-" if d is None else rounded(d) for d in delays)])
+    return rows
 
 
 def _print(advice: Advice) -> None:
     from rich.table import Table
 
     from recalljoin.cli.summary import output_console, percent
-    from recalljoin.quality.advice import RECALLS
     from recalljoin.query.durations import rounded
 
     console = output_console()
-    console.print(
-        f"{advice.n_tuples:,} tuples, {advice.n_results:,} results; the latest tuple came "
-        f"{rounded(advice.largest_delay_ms)} late.\n",
-        highlight=False,
-    )
-    table = Table("recall", "recalljoin waits (K)", "withWatermark delay", box=None, pad_edge=False)
-    for recall in sorted({*RECALLS, advice.recall}):
-        waits = [curve.needed(recall) for curve in (advice.slack, advice.watermark)]
-        cells = [percent(recall), *("-" if w is None else rounded(w) for w in waits)]
-        table.add_row(*cells, style="bold" if recall == advice.recall else None)
+    console.print(f"{_counts(advice)}\n", highlight=False)
+    table = Table(*_HEADER, box=None, pad_edge=False)
+    for row in _rows(advice):
+        table.add_row(*row, style="bold" if row[0] == percent(advice.recall) else None)
     console.print(table)
     if advice.null_precision is not None:
         console.print(
@@ -107,10 +149,9 @@ def _print(advice: Advice) -> None:
             highlight=False,
         )
     console.print(
-        f"\nFor {percent(advice.recall)} of the results, a plain Spark join needs\n"
+        f"\nFor {percent(advice.recall)} of the results, Spark's own join needs\n"
         f'  .withWatermark(time, "{math.ceil(advice.watermark_ms)} milliseconds")\n'
-        f"on every stream. recalljoin waits {rounded(advice.k_ms)} for them, and adapts when "
-        "that changes.",
+        f"on every stream. {_sense(advice)}",
         highlight=False,
         markup=False,
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("pyspark", "pandas", "pyarrow", "protobuf", "grpcio")
 _MODULES = {"protobuf": "google", "grpcio": "grpc"}
+_SPARKS = ("4.2.", "4.3.")
 _GIGABYTE = 1 << 30
 _LEAST_MEMORY, _LEAST_DISK = 4, 2
 """Gigabytes below which a join on this machine is likely to fail."""
@@ -77,10 +78,10 @@ def _packages() -> Iterator[Finding]:
         return
     versions = {name: importlib.metadata.version(name) for name in _NEEDED}
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    if not versions["pyspark"].startswith("4.3."):
-        yield Finding("packages", told, f"recalljoin runs on PySpark 4.3; {mend}")
+    if not versions["pyspark"].startswith(_SPARKS):
+        yield Finding("packages", told, f"recalljoin runs on PySpark 4.2 and 4.3; {mend}")
     elif int(versions["pandas"].partition(".")[0]) > 2:
-        yield Finding("packages", told, f"PySpark 4.3 runs with pandas 2; {mend}")
+        yield Finding("packages", told, f"PySpark runs with pandas 2; {mend}")
     else:
         yield Finding("packages", told)
 

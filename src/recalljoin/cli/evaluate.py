@@ -9,17 +9,16 @@ import click
 
 from recalljoin.cli.inputs import (
     column_options,
-    draw,
     duration_option,
     input_option,
     named_files,
-    picture_option,
     read_query,
     source_option,
     warn,
     warn_without_arrivals,
 )
 from recalljoin.cli.numbers import json_option, write_numbers
+from recalljoin.cli.pictures import draw, picture_option
 
 if TYPE_CHECKING:
     from recalljoin.experiments import Setup
@@ -120,7 +119,7 @@ def evaluate(ctx: click.Context, /, **given: Any) -> None:
             "condition and the windows (`recalljoin explain`), and at --time and --time-unit"
         )
     if record.n_true:
-        draw(record, given["picture"])
+        _draw(record, setup, text, given)
     elif given["picture"] is not None:
         warn("there is no result to draw")
 
@@ -135,6 +134,25 @@ def _tell(record: RunRecord, setup: Setup, about: dict[str, Any], given: dict[st
     for what, where in (("numbers", json_file), ("results", given["output"])):
         if where is not None:
             click.echo(f"All {what}: {where}")
+
+
+def _draw(record: RunRecord, setup: Setup, text: str, given: dict[str, Any]) -> None:
+    if given["picture"] is None:
+        return
+    from recalljoin.cli.summary import lines_of
+    from recalljoin.experiments.page import Table
+
+    lines = lines_of(record, setup, exact=given["truth"] == "exact")
+    draw(
+        record, given["picture"],
+        title="The wait and the recall of a run",
+        text=(
+            f"The query: `{' '.join(text.split())}`",
+            "K is the wait in force: how long tuples are held back for late ones. Recall is the "
+            "share of the true results of the last period that were produced.",
+        ),
+        table=Table(("of the run", ""), tuple(lines), words=True),
+    )  # fmt: skip
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -176,38 +176,3 @@ def warn_without_arrivals(files: dict[str, str], arrival: str | None) -> None:
             "step, file by file in the order of their rows. Files in order of time then seem to "
             "need no wait at all, whatever the real delays were; name the column with --arrival"
         )
-
-
-def picture_option() -> Callable[[_F], _F]:
-    """The option ``--plot FILE``."""
-    return click.option(
-        "--plot", "picture", metavar="FILE", callback=_check_picture,
-        help="Draw a picture there, as .svg or .png.",
-    )  # fmt: skip
-
-
-def _check_picture(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    # Checked before anything is started, so that a long run does not end without its picture.
-    if value is None:
-        return None
-    if not value.lower().endswith((".svg", ".png")):
-        message = f"a picture is an .svg or a .png file, got {value!r}"
-        raise click.BadParameter(message, ctx, param)
-    if not Path(value).absolute().parent.is_dir():
-        message = f"there is no folder for {value!r}"
-        raise click.BadParameter(message, ctx, param)
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        message = "pictures need matplotlib; call `pip install 'recalljoin[plot]'`"
-        raise click.ClickException(message)
-    return value
-
-
-def draw(source: object, picture: str | None) -> None:
-    """Draw an advice or a run, if that is wanted."""
-    if picture is not None:
-        from recalljoin.dashboard.pictures import plot
-
-        plot(source).save(picture)
-        click.echo(f"Picture: {picture}", err=True)

@@ -16,6 +16,7 @@ from recalljoin.cli.doctor import doctor
 from recalljoin.cli.evaluate import evaluate
 from recalljoin.cli.experiment import experiment
 from recalljoin.cli.generate import generate
+from recalljoin.cli.grow import grow
 from recalljoin.cli.inputs import input_option, named_files, read_query
 from recalljoin.cli.produce import produce
 from recalljoin.cli.record import record
@@ -80,6 +81,7 @@ main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(experiment)
 main.add_command(generate)
+main.add_command(grow)
 main.add_command(produce)
 main.add_command(record)
 main.add_command(run)

@@ -38,12 +38,13 @@ def print_summary(record: RunRecord, setup: Setup, *, exact: bool) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, text in _lines(record, setup, exact=exact):
+    for name, text in lines_of(record, setup, exact=exact):
         table.add_row(name, text)
     output_console().print(table)
 
 
-def _lines(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, str]]:
+def lines_of(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str, str]]:
+    """Name and text of each line that is told of a run."""
     numbers = record.to_json()
     period = rounded(record.period * NANOSECONDS_PER[record.unit] / NANOSECONDS_PER["ms"])
     arrival = "tuple by tuple"

@@ -11,6 +11,7 @@ import numpy as np
 from recalljoin.dashboard.columns import HIGHEST, LAST, LOWEST, MEAN, SUM, Columns
 from recalljoin.dashboard.recent import Recent
 from recalljoin.dashboard.settling import Settling
+from recalljoin.dashboard.source_lags import SourceLags
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import RecallJoinError
 from recalljoin.spark.clocks import Clock
@@ -43,6 +44,8 @@ _KINDS: Final = {
     "horizon": LAST,
     "busiest": HIGHEST,
     "beyond": SUM,
+    "source_behind": HIGHEST,
+    "lead": LAST,
     **dict.fromkeys(COUNTS, SUM),
 }
 _SETTLE_EVERY: Final = 64
@@ -68,6 +71,7 @@ class FollowedJoin:
         self._columns = Columns(_KINDS)
         self._measured, self._meter = MeasuredRecall(), HealthMeter()
         self._recent, self._settling = Recent(), Settling()
+        self._sources = SourceLags()
         self._last: Report | None = None
         self._health: Health | None = None
         self._loads: deque[tuple[int, ...]] = deque(maxlen=_SMOOTH)
@@ -131,6 +135,7 @@ class FollowedJoin:
             "horizon": clock.ms(report.retention) / 1000,
             "busiest": busiest(report),
             "beyond": report.profile.n_beyond,
+            **self._sources.observe(report, clock),
             **counts,
         }
         for stream in self._health.streams:
@@ -262,6 +267,7 @@ class FollowedJoin:
                     }
                     for each in health.streams
                 ],
+                "sources": self._sources.now(),
                 "totals": dict(self._totals),
                 "buffered": last.n_buffered,
                 "kept": last.n_kept,

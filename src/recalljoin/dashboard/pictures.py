@@ -94,11 +94,11 @@ def plot(source: Any) -> Picture:
 def _of_advice(advice: Advice) -> Picture:
     from recalljoin.experiments.charts import ChartGrid  # noqa: PLC0415 - needs matplotlib
 
-    grid = ChartGrid([""], ["recall"], "wait (s)")
+    grid = ChartGrid([""], ["recall"], "K, or delay (s)")
     axes = grid.at(0, 0)
     for curve, label, colour in (
-        (advice.slack, "recalljoin waits (K)", _BLUE),
-        (advice.watermark, "withWatermark delay", _ORANGE),
+        (advice.slack, "K of recalljoin", _BLUE),
+        (advice.watermark, "delay of withWatermark", _ORANGE),
     ):
         seconds = [ms / 1000 for ms in curve.delay_ms]
         axes.step(seconds, curve.recall, where="post", color=colour, label=label)

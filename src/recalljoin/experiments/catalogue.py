@@ -67,6 +67,11 @@ def page_of(names: Sequence[str], scale: Scale, runs: Runs, *, code: str) -> Pag
         "said otherwise, and scored against all true results. The soccer match is simulated: the "
         "delays of the paper's recording are not public, and the simulation was fitted to what the "
         "paper says of them.",
+        "K is the wait: how long tuples are held back for late ones. Γ is the recall asked for, P "
+        "the period over which recall is measured, L the interval after which K is chosen anew, g "
+        "the step in which K is chosen, and b the piece in which the paper's model counts windows. "
+        "Φ(Γ) is the share of recall measurements that reach Γ, and Φ(.99 Γ) of those that reach "
+        "99 % of it.",
         f"Seed {scale.seed}; code {code}; Python {platform.python_version()}, Spark "
         f"{spark_version}, {os.cpu_count()} cores. Unless said otherwise P = 1 min, L = 1 s, "
         "g = b = 10 ms. Times and speeds are those of one run each, on a machine that may have had "

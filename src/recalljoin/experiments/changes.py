@@ -49,8 +49,10 @@ def _k_over_time(scale: Scale, runs: Runs) -> Section:
         f"K over time, Γ = {scale.focus:g}",
         over_time(columns, target=scale.focus),
         text=(
-            "The wait in force, and the recall of the last period. In the table: quantiles of K "
-            "over the run, and by how much it changes from one adaptation to the next on average.",
+            "The wait in force, and the recall of the last period. The K of NonEqSel swings: its "
+            "line is the median of each short stretch, and in its band are eight of ten values. In "
+            "the table: quantiles of K over the run, and by how much it changes from one "
+            "adaptation to the next on average.",
         ),
         table=Table(("", "5 % (s)", "median (s)", "95 % (s)", "mean change (s)"), rows),
     )

@@ -14,6 +14,7 @@ if find_spec("matplotlib") is None:
     raise InvalidSetting(_MESSAGE)
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+    from recalljoin.engine.arrays import Float64s
     from recalljoin.experiments.run import Run
 
 # The colours of Okabe and Ito, which colour-blind people can tell apart; the markers help where a
@@ -77,8 +79,11 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "recalljoin",
 }
 _MOST_STEPS = 500
-_COLUMN, _ROW = 2.7, 1.75
-"""Width and height in inches of one chart in a grid."""
+_STRETCHES = 60
+"""A swinging line is shown by this many stretches of time."""
+_COLUMN, _ROW, _WIDTH = 2.7, 1.75, 8.6
+"""Width and height in inches of one chart in a grid, and the least width of the grid: that of three
+charts, so that letters are equally large in all figures of a page."""
 
 
 class ChartGrid:
@@ -96,7 +101,7 @@ class ChartGrid:
 
     def __init__(self, columns: Sequence[str], rows: Sequence[str], across: str) -> None:
         with mpl.rc_context(_STYLE):
-            width = max(_COLUMN * len(columns) + 0.5, 6.0)
+            width = max(_COLUMN * len(columns) + 0.5, _WIDTH)
             self.figure = Figure((width, _ROW * len(rows) + 0.75), layout="constrained")
             self.axes = self.figure.subplots(len(rows), len(columns), sharex="col", squeeze=False)
             for axes, title in zip(self.axes[0], columns, strict=True):
@@ -175,13 +180,11 @@ def over_time(
             colour = COLOURS.get(name, _OTHER_COLOURS[number % len(_OTHER_COLOURS)])
             style: dict[str, Any] = {"color": colour, "label": NAMES.get(name, name)}
             series = [run.k_over_time()] if with_k else []
-            for row, (minutes, values) in enumerate([*series, run.recall_over_time()]):
-                # As vectors, this many steps would make files of megabytes.
-                style["rasterized"] = len(minutes) > _MOST_STEPS
-                # The model's K swings so much that a thick line would hide all other lines.
+            for row, line in enumerate([*series, run.recall_over_time()]):
+                # The model's K swings from one interval to the next: as a line it were a block
+                # that hides all other lines.
                 swings = row == 0 and with_k and name in ("eqsel", "noneqsel")
-                style["linewidth"] = 0.5 if swings else 1.2
-                grid.at(row, column).step(minutes, values, where="post", **style)
+                _step(grid.at(row, column), *line, as_band=swings, style=style)
         for row in range(len(rows)):
             for mark in marks:
                 grid.at(row, column).axvline(mark, color="#999999", linestyle=":", linewidth=1)
@@ -192,6 +195,40 @@ def over_time(
                 target, color="#555555", linestyle="--", linewidth=0.9, label=f"Γ = {target:g}"
             )
     return grid.done()
+
+
+def _step(
+    axes: Axes, minutes: Float64s, values: Float64s, *, as_band: bool, style: dict[str, Any]
+) -> None:
+    if as_band and len(minutes) > 2 * _STRETCHES:
+        minutes, below, values, above = swing(minutes, values)
+        axes.fill_between(
+            minutes, below, above, step="post", color=style["color"], alpha=0.2, linewidth=0
+        )
+    # As vectors, this many steps would make files of megabytes.
+    many = len(minutes) > _MOST_STEPS
+    axes.step(minutes, values, where="post", linewidth=1.2, rasterized=many, **style)
+
+
+def swing(minutes: Float64s, values: Float64s) -> tuple[Float64s, ...]:
+    """Where a swinging line mostly is, in stretches of equally many values.
+
+    Returns
+    -------
+    tuple of arrays
+        Beginning of each stretch; below, median and above: a tenth of the values of the stretch
+        lies below the first and a tenth above the last.
+
+    Examples
+    --------
+    >>> swings = np.tile([0.0, 1.0, 9.0], 240)
+    >>> begins, below, median, above = swing(np.arange(720.0), swings)
+    >>> len(begins), float(below[0]), float(median[0]), float(above[0])
+    (60, 0.0, 1.0, 9.0)
+    """
+    stretches = np.array_split(np.arange(len(values)), _STRETCHES)
+    shares = [np.quantile(values[each], (0.1, 0.5, 0.9)) for each in stretches]
+    return (minutes[[each[0] for each in stretches]], *np.array(shares).T)
 
 
 def from_zero_in_powers(axes: Axes, smallest: float = 0.1, largest: float = 10) -> None:

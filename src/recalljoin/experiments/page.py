@@ -13,18 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CSS = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff;
+:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fff; --rule: #ddd; --link: #0a58a6;
+        --label: #fff3cd; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #dcdcdc; --paper: #171717; --rule: #3a3d42; --link: #7db8f0; --label: #4a3d12; }
+  /* Figures are drawn for white paper: dark becomes light, and colours keep their hue. */
+  figure img { filter: invert(.91) hue-rotate(180deg); }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
        max-width: 1080px; margin: 2rem auto; padding: 0 1rem; }
-h1 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-nav ul { columns: 2; padding-left: 1.2rem; } a { color: #0a58a6; }
-figure { margin: 1rem 0; overflow-x: auto; } figure img { max-width: 100%; height: auto; }
+p, ul { max-width: 48rem; }
+h1 { line-height: 1.2; }
+h2 { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: 1rem; }
+nav ul { columns: 2; padding-left: 1.2rem; max-width: none; } a { color: var(--link); }
+figure { margin: 1rem 0; } figure img { width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 14px; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #e2e2e2; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--rule); }
 th { border-bottom: 2px solid #888; }
 th:first-child, td:first-child { text-align: left; }
 table.words td, table.words th { text-align: left; vertical-align: top; }
-.label { background: #fff3cd; border-left: 4px solid #e0a800; padding: .5rem 1rem; }
+.label { background: var(--label); border-left: 4px solid #e0a800; padding: .5rem 1rem; }
 """
 
 
@@ -106,7 +115,7 @@ def as_html(page: Page) -> str:
         f"<h1>{escape(page.title)}</h1>",
         f'<p class="label">{escape(page.label)}</p>' if page.label else "",
         *(f"<p>{_html_words(text)}</p>" for text in page.text),
-        f"<nav><ul>\n{contents}\n</ul></nav>",
+        f"<nav><ul>\n{contents}\n</ul></nav>" if len(page.sections) > 1 else "",
         *(_html_section(section) for section in page.sections),
         "</body></html>",
     ]

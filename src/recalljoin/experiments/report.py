@@ -53,7 +53,12 @@ def write_report(
         "over-time",
         "Wait and recall over time",
         figure,
-        text=("K is the wait in force; recall is measured over the last period.",),
+        text=(
+            "K is the wait in force: how long tuples are held back for late ones. Recall is the "
+            "share of the true results of the last period that were produced; Γ is the recall "
+            "asked for. In the table, Φ(Γ) is the share of measurements that reach Γ, and "
+            "Φ(.99 Γ) of those that reach 99 % of it.",
+        ),
         table=table_of(runs),
     )
     page = Page(title, label, (), (section,))
@@ -69,9 +74,10 @@ def illustrated(
     table: Table | None = None,
     notes: tuple[str, ...] = (),
 ) -> Section:
-    """A section with its figure drawn."""
+    """A section with its figure drawn; the figure has the section's title, as it is a file too."""
     if figure is None:
         return Section(name, title, text, table=table, notes=notes)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     svg, png = worded(figure, "svg"), worded(figure, "png")
     return Section(name, title, text, svg, png, table, notes)
 

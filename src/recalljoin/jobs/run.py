@@ -79,7 +79,12 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
     frames = read_streams(spark, job)
     times = {name: stream.time for name, stream in job.streams.items()}
     joined = sql(job.query, frames, time=times, control_log=job.control_log, **job.join)
-    return written(joined, job).start()
+    writer = written(joined, job)
+    name = job.join.get("name", METRICS)
+    # Spark's pages show the name; no two queries of a session may have the same.
+    if all(query.name != name for query in spark.streams.active):
+        writer = writer.queryName(name)
+    return writer.start()
 
 
 @dataclass(frozen=True)

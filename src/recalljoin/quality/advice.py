@@ -1,9 +1,11 @@
 """What waiting would give: recall against delay, for a query and a sample of its streams.
 
-Two ways to wait are compared. recalljoin holds tuples back for K, and a late tuple still joins what
-comes after it: a result is produced iff K is larger than the slack it requires. A plain join of
-Spark drops every row that is not newer than the watermark, which trails the slowest stream by
-the delay given to ``withWatermark``: a result is produced iff none of its members was dropped.
+Two ways to mind late tuples are compared. recalljoin holds tuples back for K, and a late tuple
+still joins what comes after it: a result is produced iff K is larger than the slack it requires.
+With results at once nothing is held back, and the same K says how long tuples are kept. Spark's own
+inner join lets pairs out at once as well; it drops every row that is not newer than the watermark,
+which trails the slowest stream by the delay given to ``withWatermark``: a result is produced iff
+none of its members was dropped.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ class Advice:
             waits = [curve.needed(recall) for curve in (self.slack, self.watermark)]
             rows.append([f"{recall:g}", *("-" if w is None else rounded(w) for w in waits)])
         title = f"{self.n_tuples:,} tuples, {self.n_results:,} results"
-        return html_table(title, rows, head=("recall", "recalljoin waits (K)", "withWatermark"))
+        head = ("recall", "K of recalljoin", "delay of withWatermark")
+        return html_table(title, rows, head=head)
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""

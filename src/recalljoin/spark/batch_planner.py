@@ -17,9 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from recalljoin.quality.source_lags import say_of_sources
 from recalljoin.spark.alarms import Alarms
+from recalljoin.spark.cells import NOT_HOT
 from recalljoin.spark.control_log import Run
 from recalljoin.spark.figures import MeasuredRecall
-from recalljoin.spark.hot_keys import HotTracker, Version, next_versions
+from recalljoin.spark.hot_keys import (
+    FIRST,
+    VERSIONS_KEPT,
+    HotTracker,
+    Version,
+    laid_out,
+    next_versions,
+    version_at,
+)
 from recalljoin.spark.identity import check_identity, check_layout
 from recalljoin.spark.options import METRICS
 from recalljoin.spark.packing import Control
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
     from recalljoin.quality.adaptation import PolicyPlan
     from recalljoin.quality.horizon import HorizonPlan
     from recalljoin.quality.source_lags import SourcePlan
-    from recalljoin.spark.cells import Grid
+    from recalljoin.spark.cells import Layout
     from recalljoin.spark.chained import Upstream
     from recalljoin.spark.control_log import ControlLog
     from recalljoin.spark.notices import Notices
@@ -52,8 +61,8 @@ class ControlPlan:
     """What the control source needs to know."""
 
     log: ControlLog
-    keys: tuple[int, ...]
-    """Group keys of the cells."""
+    layout: Layout
+    """The cells that are asked for, and where they live."""
     identity: str
     policy: PolicyPlan
     horizon: HorizonPlan | None
@@ -64,8 +73,8 @@ class ControlPlan:
     """Whether the end of a bounded run releases everything."""
     notices: Notices | None = None
     """Warns of strange input in the driver's log; new, so that nothing has been said yet."""
-    grid: Grid | None = None
-    """The cells, if keys found to be hot are to be spread over them."""
+    finds_hot_keys: bool = False
+    """Whether keys found to be hot are to be spread over the cells."""
     limits: WaitLimits = GENEROUS
     """How much may wait for a stream that is behind."""
     sources: SourcePlan | None = None
@@ -102,8 +111,9 @@ class BatchPlanner:
         self._rolling = Rolling(plan.log)
         self._has_begun = False
         self._learned_until = -1
-        self._tracker = None if plan.grid is None else HotTracker(plan.grid)
+        self._tracker = HotTracker(plan.layout.grid) if plan.finds_hot_keys else None
         self._told: list[Any] | None = None
+        self._forgotten = 0
         self._has_claimed = self._has_said = False
 
     def first_offset(self) -> dict[str, Any]:
@@ -119,7 +129,7 @@ class BatchPlanner:
             "limited": False,
             "release": None,
             "sources": None,
-            "hot": [],
+            "hot": [Version.of(0, NOT_HOT, self._plan.layout).to_json()],
             "layout": LAYOUT,
             "identity": self._plan.identity,
             # Names this query, as the control source is not told the name that Spark has for it.
@@ -156,12 +166,13 @@ class BatchPlanner:
             and not self._last_had_data
             and self._upstream_has_ended()
         )
+        # Reports may come late, and batches be passed over between two runs: where tuples go is
+        # changed only after a batch that this run has planned last, as its number is known then.
+        is_up_to_date &= self._last_clock == start["clock"] and not self._first_call
         self._first_call = False
-        # Reports may come late: hot keys are changed only after the batch planned last.
-        is_up_to_date &= self._last_clock == start["clock"]
-        versions = tuple(Version.from_json(each) for each in start["hot"])
-        if self._tracker is not None and is_up_to_date:
-            versions = next_versions(versions, self._tracker, self._last_batch + 1)
+        versions = versions_in(start)
+        if is_up_to_date:
+            versions = self._next_versions(versions, self._last_batch + 1)
         hot = [each.to_json() for each in versions]
         # This is written before Spark runs the batch, as the batch's tasks read it.
         self._tell_tasks(hot)
@@ -189,6 +200,30 @@ class BatchPlanner:
         check_layout(offset.get("layout"), LAYOUT)
         check_identity(offset["identity"], self._plan.identity)
 
+    def _next_versions(self, versions: tuple[Version, ...], planned: int) -> tuple[Version, ...]:
+        """Where tuples go, once batch ``planned`` is planned."""
+        latest = version_at(versions, planned)
+        if planned - latest.since >= VERSIONS_KEPT and self._forgotten < latest.since:
+            self._plan.log.forget_moves(latest.since + 1)
+            self._forgotten = latest.since
+        before, versions = versions, laid_out(versions, self._plan.layout, planned)
+        if versions != before:
+            was, wanted = (
+                version_at(before, planned + 1).layout(self._plan.layout),
+                self._plan.layout,
+            )
+            _LOG.warning(
+                "the join goes on in %d cells and %d groups from batch %d on; it had %d and %d",
+                wanted.grid.n_cells,
+                wanted.n_groups,
+                planned + 1,
+                was.grid.n_cells,
+                was.n_groups,
+            )
+        if self._tracker is None:
+            return versions
+        return next_versions(versions, self._tracker, planned)
+
     def _slack(self, start: dict[str, Any]) -> int:
         """K of the next batch; without any report, no less than K of the batch before."""
         if self._last_batch < 0:
@@ -215,9 +250,7 @@ class BatchPlanner:
 
     def _tell_tasks(self, hot: list[Any]) -> None:
         if hot != self._told:
-            versions = [Version.from_json(each) for each in hot]
-            self._plan.log.write_hot(versions)
-            self._plan.log.forget_moves(min((each.since for each in versions), default=0))
+            self._plan.log.write_versions(Version.from_json(each) for each in hot)
             self._told = hot
 
     def _is_due(self, start: dict[str, Any], now: int) -> bool:
@@ -306,8 +339,8 @@ class BatchPlanner:
         if not self._has_said:
             self._plan.log.write_run(Run(end["clock"], self._plan.name, self._plan.text))
             self._has_said = True
-        # The offset holds the hot keys as well, in case the control log was lost.
-        self._tell_tasks(end["hot"])
+        # The offset says where tuples go as well, in case the control log was lost.
+        self._tell_tasks([each.to_json() for each in versions_in(end)])
         # Offsets of an old checkpoint lack some entries.
         control = Control(
             k=end["k"],
@@ -321,4 +354,18 @@ class BatchPlanner:
             sources=end["sources"],
         )
         head = control.to_json()
-        return [(key, cell, head, None) for cell, key in enumerate(self._plan.keys)]
+        # What was decided with the offset before counts by now, and nothing later does.
+        layout = versions_in(start)[-1].layout(self._plan.layout)
+        return [(key, cell, head, None) for cell, key in enumerate(layout.keys)]
+
+
+def versions_in(offset: dict[str, Any]) -> tuple[Version, ...]:
+    """Where tuples go from which batch on, as an offset says."""
+    versions = tuple(Version.from_json(each) for each in offset["hot"])
+    if versions and versions[0].shares is not None:
+        return versions
+    # Releases before this one have their one number of cells in the identity.
+    written = json.loads(offset["identity"])
+    shares, n_groups = tuple(written["cells"]), written["groups"]
+    begin = () if versions and versions[0].since == 0 else (FIRST,)
+    return tuple(v._replace(shares=shares, n_groups=n_groups) for v in (*begin, *versions))

@@ -13,14 +13,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
 from recalljoin.spark.cells import NOT_HOT, Hot
 from recalljoin.spark.delivery import deliver
-from recalljoin.spark.hot_keys import Version, can_split
+from recalljoin.spark.hot_keys import Version, version_at
 from recalljoin.spark.report import BATCH
 from recalljoin.spark.tick_cell import TickCell
 from recalljoin.spark.tuple_cell import TupleCell
@@ -93,8 +93,6 @@ class CellPlan:
     """Decides which times are too far ahead of their stream; None to believe all times."""
     named_hot: Hot = NOT_HOT
     """Keys the user says are hot."""
-    follows_hot: bool = True
-    """Whether the planner of the batches may find other keys to be hot."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names this very plan: an instance made for another plan may have other settings."""
 
@@ -108,14 +106,13 @@ class CellPlan:
         """How far ahead of its stream a time is believed at once; None for no limit."""
         return None if self.ahead is None else self.ahead.max_ahead
 
-    @property
-    def hot_log(self) -> ControlLog | None:
-        """Where the control source says which keys are hot; None if no key can be found hot."""
-        return self.log if self.follows_hot and can_split(self.grid) else None
+    def versions(self) -> tuple[Version, ...]:
+        """Where tuples go, as the control source has decided."""
+        return () if self.log is None else self.log.read_versions()
 
-    def hot_versions(self) -> tuple[Version, ...]:
-        """Keys found to be hot, as the control source has decided."""
-        return () if self.hot_log is None else self.hot_log.read_hot()
+    def at(self, version: Version) -> CellPlan:
+        """The plan with the cells of a version."""
+        return replace(self, layout=version.layout(self.layout))
 
 
 class Memory:
@@ -166,7 +163,7 @@ class CellBatch(Protocol):
     """A cell with its state while it takes in one batch; one class for each mode."""
 
     def token(self) -> str:
-        """Name of the state that was written last; empty before the first batch."""
+        """Name of the state that was written last; empty where there is no state."""
 
     def resume(self, instance: object | None) -> bool:
         """Go on with the instance in memory; without one, rebuild it from the state.
@@ -194,11 +191,28 @@ def run_batch(
     store: CellStore,
     *,
     batch: int,
+    versions: tuple[Version, ...],
 ) -> Generator[pa.RecordBatch, None, Report]:
     """Let a cell take in one batch: yields results, returns its report.
 
     State and control log are written after the last results have been taken.
+
+    Parameters
+    ----------
+    plan
+        What all cells have in common.
+    cell
+        Number of the cell.
+    parcels
+        Heads and bodies of what was sent to the cell.
+    store
+        The cell's share of Spark's state.
+    batch
+        Number of the batch.
+    versions
+        Where tuples go, from which batch on.
     """
+    plan = plan.at(version_at(versions, batch))
     watch = Watch()
     delivery = deliver(plan.query, parcels)
     watch.stop("decode")
@@ -206,14 +220,15 @@ def run_batch(
     if isinstance(plan.mode, ByTuple):
         taking = TupleCell(plan, plan.mode, store, batch)
     else:
-        taking = TickCell(plan, cell, store, batch)
+        taking = TickCell(plan, cell, store, batch, versions)
     restored = taking.resume(MEMORY.take(plan.run, taking.token()))
     watch.stop("restore")
     taking.refuse(delivery)
     yield from gathered(taking.take(delivery), watch)
     watch.stop("join")
     instance = taking.save(delivery)
-    MEMORY.keep(plan.run, taking.token(), instance)
+    if taking.token():
+        MEMORY.keep(plan.run, taking.token(), instance)
     watch.stop("state")
     report = taking.report(delivery, restored=restored)
     watch.stop("report")

@@ -49,6 +49,9 @@ class CellStore(Protocol):
     def write_meta(self, content: str) -> None:
         """Replace the small part of the state."""
 
+    def drop_meta(self) -> None:
+        """Remove the small part of the state."""
+
     def read_chunk(self, number: int) -> bytes:
         """A chunk."""
 
@@ -87,7 +90,7 @@ class Meta:
     seen_at: list[int | None] = field(default_factory=list)
     """For each stream the clock when it last had a tuple; None until the clock is known again."""
     placed_by: dict[str, Any] = field(default_factory=FIRST.to_json)
-    """The version of hot keys by which the stored tuples were placed."""
+    """The version by which the stored tuples were placed."""
     confirmed: list[int] = field(default_factory=list)
     """For each stream by how many tuples far ahead have outnumbered other tuples."""
     layout: int = LAYOUT
@@ -111,6 +114,11 @@ def read_meta(store: CellStore, identity: str, m: int) -> Meta:
     content = store.read_meta()
     if content is None:
         return Meta(identity, [NEVER] * m, seen_at=[None] * m, confirmed=[0] * m)
+    return meta_of(content, identity)
+
+
+def meta_of(content: str, identity: str) -> Meta:
+    """Metadata from their text, as :func:`append` has written it."""
     with undamaged("the state of a cell"):
         values = json.loads(content)
         check_layout(values.get("layout"), LAYOUT)
@@ -183,8 +191,13 @@ def append(
     meta.local_times = list(now.local_times)
     meta.base_time, meta.watermark, meta.front = now.base_time, now.watermark, now.front
     meta.token = uuid.uuid4().hex
+    store.write_meta(text_of(meta))
+
+
+def text_of(meta: Meta) -> str:
+    """Metadata as text."""
     # Not `asdict`, which copies everything: there may be hundreds of chunks.
-    store.write_meta(json.dumps(vars(meta)))
+    return json.dumps(vars(meta))
 
 
 def add_chunk(store: CellStore, meta: Meta, content: bytes, last: int) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -253,6 +253,10 @@ class Layout:
 
     grid: Grid
     n_groups: int
+
+    def divided_as(self, shares: tuple[int, ...], n_groups: int) -> Layout:
+        """The same query over another number of cells and groups."""
+        return Layout(replace(self.grid, shares=shares), n_groups)
 
     @cached_property
     def keys(self) -> tuple[int, ...]:

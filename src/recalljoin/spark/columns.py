@@ -167,6 +167,7 @@ def in_arrow(frame: DataFrame, names: Sequence[str], task: ArrowTask, schema: st
         own = list(names)
         return task(pa.RecordBatch.from_arrays(each.columns, own) for each in batches)
 
+    renamed.__name__ = getattr(task, "__name__", "renamed")
     plain = (sf.col(quoted(name)).alias(f"_{i}") for i, name in enumerate(names))
     return frame.select(*plain).mapInArrow(renamed, schema)
 

@@ -7,8 +7,8 @@
     <folder>/history/<first>-<last>     reports of many batches, all cells together
     <folder>/rolled/<last>              stretches of all batches up to the last, and what the policy
                                         had learnt
-    <folder>/hot                        keys that are spread over cells, and since which batch
-    <folder>/moves/<batch>/<cell>       tuples handed over when hot keys change
+    <folder>/hot                        over which cells tuples are spread, and since which batch
+    <folder>/moves/<batch>/<cell>       tuples handed over when hot keys or cells change
     <folder>/late/<stream>/...          late tuples (:mod:`recalljoin.spark.row_files`)
     <folder>/refused/<stream>/...       refused rows
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recalljoin.errors import InvalidSetting, StateVersionError
+from recalljoin.errors import ControlLogError, InvalidSetting, StateVersionError
 from recalljoin.spark.framing import sealed, unsealed
 from recalljoin.spark.log_folder import LogFolder
 from recalljoin.spark.report import Report, merged
@@ -226,13 +226,27 @@ class ControlLog(LogFolder):
             if number < upto:
                 self.remove(_rolled_name(number))
 
-    def write_moves(self, since: int, cell: int, content: bytes) -> None:
-        """Leave tuples for other cells, which take them over in batch ``since``."""
-        self.write(f"moves/{since:012d}/{cell:05d}", content)
+    def write_moves(self, since: int, cell: int, content: bytes, to: int | None = None) -> None:
+        """Leave tuples for other cells, or for one of them, which take them in batch ``since``."""
+        self.write(_moves_name(since, cell, to), content)
 
-    def read_moves(self, since: int, cell: int) -> bytes | None:
-        """What a cell has left for batch ``since``."""
-        return self.read(f"moves/{since:012d}/{cell:05d}")
+    def read_moves(self, since: int, cell: int, to: int | None = None) -> bytes:
+        """What a cell has left for batch ``since``, for other cells or for one of them.
+
+        Raises
+        ------
+        ControlLogError
+            When it is not there.
+        """
+        content = self.read(_moves_name(since, cell, to))
+        if content is None:
+            message = (
+                f"the control log {self.shown!r} has lost the tuples that cell {cell} handed over "
+                f"before batch {since}; without them results would be missing. Put the folder back "
+                "as it was, or start with a new checkpoint"
+            )
+            raise ControlLogError(message)
+        return content
 
     def forget_moves(self, before: int) -> None:
         """Remove the tuples that were handed over for batches before ``before``."""
@@ -309,6 +323,10 @@ class ControlLog(LogFolder):
                 if found is not None:
                     return found
         return None
+
+
+def _moves_name(since: int, cell: int, to: int | None) -> str:
+    return f"moves/{since:012d}/{cell:05d}" + ("" if to is None else f"-{to:05d}")
 
 
 def _rolled_name(until: int) -> str:

@@ -42,13 +42,17 @@ def sentence_first() -> Iterator[None]:
         raise
 
 
-def plainly(task: ArrowTask) -> ArrowTask:
-    """A function for mapInArrow whose errors have their message first."""
+def plainly(task: ArrowTask, name: str) -> ArrowTask:
+    """A function for mapInArrow whose errors have their message first.
+
+    Spark's pages and plans show it under ``name``.
+    """
 
     def outspoken(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with sentence_first():
             yield from task(batches)
 
+    outspoken.__name__ = name
     return outspoken
 
 

@@ -65,15 +65,21 @@ class _CellStore:
         assert content is not None, f"chunk {number} of cell {self.cell} is in no state"
         return content
 
+    def drop_meta(self) -> None:
+        self._drop(0)
+
     def write_chunk(self, number: int, content: bytes) -> None:
         self._write(1 + number, content)
 
     def drop_chunk(self, number: int) -> None:
-        with self.state.lock:
-            self.state.values.removeKey(self._key(1 + number))
+        self._drop(1 + number)
 
     def _key(self, place: int) -> tuple[int]:
         return (self.cell << _PLACE_BITS | place,)
+
+    def _drop(self, place: int) -> None:
+        with self.state.lock:
+            self.state.values.removeKey(self._key(place))
 
     def _read(self, place: int) -> bytes | None:
         with self.state.lock:
@@ -98,8 +104,9 @@ def run_group(
     if plan.log is not None:
         plan.log.own(query_id)
     state = _GroupState(values)
+    versions = plan.versions()
     works = [
-        run_batch(plan, cell, mine, _CellStore(state, cell), batch=batch)
+        run_batch(plan, cell, mine, _CellStore(state, cell), batch=batch, versions=versions)
         for cell, mine in sorted(parcels.items())
     ]
     reports = yield from _frames(side_by_side(works))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.chunks import is_over, last_in_window
-from recalljoin.errors import RecallJoinError, undamaged
+from recalljoin.errors import undamaged
 from recalljoin.spark.cell_state import (
     StoredChunk,
     add_chunk,
@@ -69,15 +69,7 @@ def take_over(plan: CellPlan, cell: int, store: CellStore, meta: Meta, now: Vers
         else:
             chunks.append((stored.batch, store.read_chunk(number)))
     for giver in range(plan.grid.n_cells):
-        content = plan.log.read_moves(now.since, giver)
-        if content is None:
-            message = (
-                f"the control log {plan.log.shown!r} has lost the tuples that cell {giver} handed "
-                f"over before batch {now.since}; without them results would be missing. Put the "
-                "folder back as it was, or start with a new checkpoint"
-            )
-            raise RecallJoinError(message)
-        for stored in _handed_over(plan, content):
+        for stored in _handed_over(plan, plan.log.read_moves(now.since, giver)):
             chunks.append((stored.batch, _received(plan, cell, stored, plan.named_hot | now.hot)))
     for number, _ in meta.chunks:
         store.drop_chunk(number)

@@ -1,5 +1,8 @@
 """Hot keys: how they are noticed, and from which batch on each set of hot keys counts.
 
+A *version* says where tuples go from some batch on: over which cells and groups, and which keys are
+hot. The cells of a join change in the same way as its hot keys do.
+
 Routing tasks look at a sample of their tuples and name the keys that many sampled tuples have. The
 names travel with the parcels to the cells and with the cells' reports to the control source. While
 the control source plans a batch, it decides which keys are hot *from the batch after that one on*:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.query.bound_query import BoundQuery
-    from recalljoin.spark.cells import Grid
+    from recalljoin.spark.cells import Grid, Layout
 
 SAMPLE = 4096
 """About how many tuples of a piece are looked at."""
@@ -52,19 +55,42 @@ class Heavy(NamedTuple):
 
 
 class Version(NamedTuple):
-    """Keys that are hot from some batch on."""
+    """Where tuples go from some batch on."""
 
     since: int
     hot: Hot
+    shares: tuple[int, ...] | None = None
+    """How the cells are divided over the dimensions; None for the cells of the plan."""
+    n_groups: int = 1
+    """Groups of these cells; of no meaning without ``shares``."""
+
+    @classmethod
+    def of(cls, since: int, hot: Hot, layout: Layout) -> Version:
+        """The cells and groups of a layout."""
+        return cls(since, hot, layout.grid.shares, layout.n_groups)
+
+    def layout(self, planned: Layout) -> Layout:
+        """The cells and where they live, if ``planned`` is what the plan of the join says."""
+        is_planned = (self.shares, self.n_groups) == (planned.grid.shares, planned.n_groups)
+        if self.shares is None or is_planned:
+            # The very same, which knows the keys of its groups already.
+            return planned
+        return planned.divided_as(self.shares, self.n_groups)
 
     def to_json(self) -> dict[str, Any]:
         """As numbers and lists."""
-        return {"since": self.since, "keys": [list(keys) for keys in self.hot.keys]}
+        content: dict[str, Any] = {"since": self.since, "keys": [list(k) for k in self.hot.keys]}
+        if self.shares is not None:
+            content |= {"shares": list(self.shares), "groups": self.n_groups}
+        return content
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Version:
         """From :meth:`to_json`."""
-        return cls(content["since"], Hot(tuple(tuple(keys) for keys in content["keys"])))
+        hot = Hot(tuple(tuple(keys) for keys in content["keys"]))
+        if "shares" not in content:
+            return cls(content["since"], hot)
+        return cls(content["since"], hot, tuple(content["shares"]), content["groups"])
 
 
 FIRST = Version(0, NOT_HOT)
@@ -181,4 +207,16 @@ def next_versions(
     chosen = tracker.choose(latest.hot)
     if chosen == latest.hot:
         return versions
-    return (*versions, Version(planned + 1, chosen))[-VERSIONS_KEPT:]
+    return (*versions, latest._replace(since=planned + 1, hot=chosen))[-VERSIONS_KEPT:]
+
+
+def laid_out(versions: tuple[Version, ...], wanted: Layout, planned: int) -> tuple[Version, ...]:
+    """The versions to be known when batch ``planned`` has been planned, if ``wanted`` is asked for.
+
+    Tuples go to the cells that are wanted from the batch after ``planned`` on.
+    """
+    latest = version_at(versions, planned + 1)
+    if latest.layout(wanted) == wanted:
+        return versions
+    hot = latest.hot if can_split(wanted.grid) else NOT_HOT
+    return (*versions, Version.of(planned + 1, hot, wanted))[-VERSIONS_KEPT:]

@@ -6,6 +6,9 @@ import json
 
 from recalljoin.errors import InvalidSetting, StateVersionError
 
+_MAY_CHANGE = ("cells", "groups")
+"""What releases before this one wrote beside the rest, although it may change."""
+
 
 def check_layout(written: int | None, now: int) -> None:
     """Refuse to read a state that another release has written in another layout.
@@ -31,9 +34,12 @@ def check_identity(written: str, now: str) -> None:
     InvalidSetting
         When the checkpoint was written for another join.
     """
-    if written == now:
+    old, new = (
+        {name: value for name, value in json.loads(text).items() if name not in _MAY_CHANGE}
+        for text in (written, now)
+    )
+    if old == new:
         return
-    old, new = json.loads(written), json.loads(now)
     changed = "\n  ".join(
         f"`{name}`: was {old.get(name)}, is {new.get(name)}"
         for name in {**old, **new}
@@ -41,8 +47,8 @@ def check_identity(written: str, now: str) -> None:
     )
     message = (
         f"the checkpoint belongs to another join; changed:\n  {changed}\n"
-        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after and flush may "
-        "change; streams, windows, condition, columns and the number of cells may not. Put them "
-        "back as they were, or start with a new checkpoint and a new control log"
+        "On an old checkpoint recall, period, interval, max_wait, policy, idle_after, flush and "
+        "the numbers of cells and groups may change; streams, windows, condition and columns may "
+        "not. Put them back as they were, or start with a new checkpoint and a new control log"
     )
     raise InvalidSetting(message)

@@ -146,7 +146,8 @@ def _streaming(
         route = routing(plan.cells, s, watches=plan.finds_hot_keys, is_chained=bool(before[s]))
         frame = plan.frames[stream.name]
         read = [*needed[s].names, *(name for name in frame.columns if name == UNREADABLE)]
-        parcels = parcels.unionAll(in_arrow(frame, read, plainly(route), PARCELS_DDL))
+        task = plainly(route, f"route_{stream.name}")
+        parcels = parcels.unionAll(in_arrow(frame, read, task, PARCELS_DDL))
     folded = Folded(plan.query)
     output = _output_schema(folded.output, frames)
     leaving = folded_schema(folded, output).add(COUNTS, ArrayType(LongType()))
@@ -201,7 +202,8 @@ def _replayed(
             factor=NANOSECONDS_PER[units[stream.name]] // NANOSECONDS_PER[unit],
         )
         read = dict.fromkeys([*needed.names, arrival])
-        packed = in_arrow(plan.frames[stream.name], list(read), plainly(packing), BLOCKS_DDL)
+        task = plainly(packing, f"pack_{stream.name}")
+        packed = in_arrow(plan.frames[stream.name], list(read), task, BLOCKS_DDL)
         blocks = packed if blocks is None else blocks.unionAll(packed)
     assert blocks is not None
     replayer = Replayer(
@@ -212,7 +214,7 @@ def _replayed(
     left = (
         blocks.repartition(1)
         .sortWithinPartitions(*BLOCK_ORDER)
-        .mapInArrow(plainly(replayer.replay), folded_schema(folded, output))
+        .mapInArrow(plainly(replayer.replay, "replay"), folded_schema(folded, output))
     )
     return selected(unfolded(left, folded, output), plan.query)
 

@@ -1,7 +1,7 @@
-"""The folder of a control log: objects that are written as a whole, and the hot keys among them.
+"""The folder of a control log: objects that are written as a whole, among them where tuples go.
 
-Tasks that route tuples read the hot keys, and nothing else of the log. So this module loads nothing
-of the engine or the policies.
+Tasks that route tuples read where tuples go, and nothing else of the log. So this module loads
+nothing of the engine or the policies.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class LogFolder:
         with self.named(folder, "listed"):
             return sorted(info.base_name for info in system.get_file_info(chosen))
 
-    def write_hot(self, versions: Iterable[Version]) -> None:
-        """Say which keys are hot, for the tasks of later batches. Called by the driver alone."""
+    def write_versions(self, versions: Iterable[Version]) -> None:
+        """Say where tuples go, to the tasks of later batches. Called by the driver alone."""
         self.write("hot", json.dumps([each.to_json() for each in versions]).encode())
 
-    def read_hot(self) -> tuple[Version, ...]:
-        """What :meth:`write_hot` wrote last."""
+    def read_versions(self) -> tuple[Version, ...]:
+        """What :meth:`write_versions` wrote last."""
         content = self.read("hot")
         if content is None:
             return ()
@@ -87,7 +87,7 @@ class LogFolder:
             return tuple(Version.from_json(each) for each in json.loads(content))
         except (ValueError, TypeError, KeyError) as error:
             message = (
-                f"{self.shown}/hot, which says which keys are spread over cells, is damaged; "
+                f"{self.shown}/hot, which says to which cells tuples go, is damaged; "
                 "start the query again from its checkpoint, where the driver writes it anew"
             )
             raise ControlLogError(message) from error

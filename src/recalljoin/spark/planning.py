@@ -79,14 +79,14 @@ class JoinPlan:
         idle_after = self.cells.idle_after
         return ControlPlan(
             log=self.cells.log,
-            keys=self.layout.keys,
+            layout=self.layout,
             identity=self.cells.identity,
             policy=self.policy,
             horizon=self.horizon,
             heartbeat=None if idle_after is None else max(idle_after // 2, _SHORTEST_HEARTBEAT),
             flush=flush,
             notices=Notices(integer_streams(self.query), self.query.time_unit),
-            grid=self.layout.grid if self.finds_hot_keys else None,
+            finds_hot_keys=self.finds_hot_keys,
             limits=self.limits,
             sources=SourcePlan.of(self.policy.settings) if follows_sources(self.query) else None,
             upstream=upstream,
@@ -183,7 +183,7 @@ def plan_join(
             folded=True,
             slack=True,
         ),
-        identity=identity_of(bound, layout, named_hot, settings.arrival),
+        identity=identity_of(bound, named_hot, settings.arrival),
         log=None if control_log is None else ControlLog(control_log),
         period=target.period,
         target=target.recall if bound.quality is not None else None,
@@ -321,9 +321,7 @@ def _sources(bound: BoundQuery) -> dict[str, dict[str, str | None]]:
     return {"sources": {stream.name: stream.source for stream in bound.streams}}
 
 
-def identity_of(
-    bound: BoundQuery, layout: Layout, named_hot: Hot = NOT_HOT, arrival: str = "tick"
-) -> str:
+def identity_of(bound: BoundQuery, named_hot: Hot = NOT_HOT, arrival: str = "tick") -> str:
     """What must stay the same while a checkpoint is in use, as JSON."""
     streams = {
         stream.name: f"window {stream.window} {bound.unit}, time {bound.time_text(stream)}"
@@ -340,8 +338,6 @@ def identity_of(
             "streams": streams,
             "condition": condition,
             "columns": columns,
-            "cells": list(layout.grid.shares),
-            "groups": layout.n_groups,
             "hot_keys": named_hot.keys,
             "arrival": arrival,
             **_sources(bound),

@@ -222,10 +222,21 @@ def mean_wait(report: Report) -> int | None:
     return round(float(np.maximum(0.0, report.k - slack) @ produced / n))
 
 
+def source_lag(report: Report) -> int | None:
+    """How far the slowest source is behind the slowest stream; None where nothing is known."""
+    return _between(report.slowest, report.front)
+
+
+def held_for(report: Report) -> int | None:
+    """How far the source is behind that holds the join up; None if none does."""
+    behind = source_lag(report)
+    return None if behind is None or report.lead is None or behind <= report.lead else behind
+
+
 def _holding(report: Report, clock: Clock) -> dict[str, Any]:
     """Which source holds the join up, and how far it is behind; nothing if none does."""
-    behind = _between(report.slowest, report.front)
-    if behind is None or report.lead is None or behind <= report.lead:
+    behind = held_for(report)
+    if behind is None:
         return {}
     return {"held_by": report.held_by, "held_for": clock.interval(behind)}
 

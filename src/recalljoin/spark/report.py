@@ -247,7 +247,8 @@ def merged(reports: Iterable[Report]) -> Report:
         n_delivered=sum(report.n_delivered for report in cells),
         loads=tuple(load for report in cells for load in report.loads),
         n_restored=sum(report.n_restored for report in cells),
-        profile=reduce(add, (report.profile for report in cells)),
+        # All cells follow all sources: more of them must not make what a batch shows weigh more.
+        profile=replace(reduce(add, (report.profile for report in cells)), gaps=first.profile.gaps),
         seconds=seconds,
     )
 

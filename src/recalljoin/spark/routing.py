@@ -33,14 +33,16 @@ def routing(
     hot, max_ahead = plan.named_hot, plan.max_ahead
     router = Router(plan.query, plan.layout, s, hot, watches, max_ahead, is_chained)
     sealed = Sealed.of(router)
-    log = None if plan.hot_log is None else LogFolder(plan.hot_log.folder)
+    log = None if plan.log is None else LogFolder(plan.log.folder)
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = sealed.open()
         settle()
         batch, task, _ = whereabouts()
         if log is not None:
-            router = replace(router, hot=router.hot | version_at(log.read_hot(), batch).hot)
+            now = version_at(log.read_versions(), batch)
+            layout = now.layout(router.layout)
+            router = replace(router, hot=router.hot | now.hot, layout=layout)
         yield from router.route(batches, task)
 
     return route

@@ -10,9 +10,11 @@ import pyarrow as pa
 from recalljoin.engine.chunks import rebuild
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.errors import StateVersionError
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.followed import FollowedSources
 from recalljoin.quality.source_lags import SourcePlan, told_of_sources
+from recalljoin.spark.cell_moves import is_divided_anew, move_in, move_out
 from recalljoin.spark.cell_state import append, read_chunks, read_meta
 from recalljoin.spark.hot_key_moves import hand_over, take_over
 from recalljoin.spark.hot_keys import version_after, version_at
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.cell_state import CellStore
     from recalljoin.spark.delivery import Delivery
+    from recalljoin.spark.hot_keys import Version
     from recalljoin.spark.packing import Control
     from recalljoin.spark.report import Report
 
@@ -49,27 +52,49 @@ class TickCell:
         The cell's share of Spark's state.
     batch
         Number of the batch.
+    versions
+        Where tuples go, from which batch on.
     """
 
-    def __init__(self, plan: CellPlan, number: int, store: CellStore, batch: int) -> None:
+    def __init__(
+        self,
+        plan: CellPlan,
+        number: int,
+        store: CellStore,
+        batch: int,
+        versions: tuple[Version, ...],
+    ) -> None:
         self._plan, self._number, self._store, self._batch = plan, number, store, batch
         self._meta = read_meta(store, plan.identity, len(plan.query.streams))
-        self._versions = plan.hot_versions()
+        self._versions = versions
         self._cell: Cell
         self._taken: Outcome
         self._first_rows: Int64s
         self._idle: NDArray[np.bool_]
 
     def token(self) -> str:
-        """Name of the state that was written last; empty before the first batch."""
+        """Name of the state that was written last; empty where there is no state."""
         return self._meta.token
 
     def resume(self, instance: object | None) -> bool:
         """Go on with the instance in memory; without one, rebuild it from the state."""
-        hot = version_at(self._versions, self._batch)
-        if hot.since != self._meta.placed_by["since"]:
-            take_over(self._plan, self._number, self._store, self._meta, hot)
+        now = version_at(self._versions, self._batch)
+        if now.since != self._meta.placed_by["since"]:
+            before = version_at(self._versions, now.since - 1)
+            if is_divided_anew(self._plan, before, now):
+                self._meta = move_in(self._plan, self._number, self._store, before, now)
+            else:
+                take_over(self._plan, self._number, self._store, self._meta, now)
             instance = None
+        elif self._batch > now.since and not self._meta.token:
+            # Every cell has taken part in every batch since its version began.
+            message = (
+                f"the checkpoint has no state of cell {self._number} before batch {self._batch}. "
+                "If `recalljoin grow` was stopped before it was done, call it again with the same "
+                "number of groups; otherwise put the checkpoint back from a copy, or start with a "
+                "new one"
+            )
+            raise StateVersionError(message)
         if instance is None:
             self._cell = self._rebuilt()
         else:
@@ -190,7 +215,11 @@ class TickCell:
             now=pipeline.clocks,
         )
         after = version_after(self._versions, self._batch)
-        if after is not None:
+        if after is None:
+            return self._cell
+        if is_divided_anew(self._plan, version_at(self._versions, self._batch), after):
+            move_out(self._plan, self._number, self._store, meta, after)
+        else:
             hand_over(self._plan, self._number, self._store, meta, after)
         return self._cell
 

@@ -119,6 +119,14 @@ const OVER_TIME = [
     series: (data) => streamsIn(data, "behind").map((name, i) => ({
       label: name, values: column(data, `behind:${name}`), colour: LINES[i % LINES.length],
     })) },
+  { id: "sources", title: "Lag of the slowest source", format: span, zero: true,
+    note: "behind the slowest stream; above the dashed line the join waits for it",
+    when: (now) => known(now.sources),
+    series: (data) => [
+      { label: "slowest source", values: column(data, "source_behind"), colour: "blue" },
+      { label: "lead", values: column(data, "lead"), colour: "quiet", dash: [6, 4], width: 1,
+        stepped: true },
+    ] },
   { id: "memory", title: "Tuples in memory", format: count, zero: true,
     series: (data) => [
       { label: "waiting", values: column(data, "buffered"), colour: "orange" },
@@ -381,6 +389,10 @@ function alarmsOf(now) {
     found.push(["", `Everything waits for stream ${now.stalled}, and nothing comes of it: `
       + `${count(now.buffered)} tuples wait.`]);
   }
+  if (now.sources && known(now.sources.held_by) && !now.has_ended) {
+    found.push(["mild", `The join waits for source ${now.sources.held_by}, which is `
+      + `${span(now.sources.held_for)} behind the slowest stream.`]);
+  }
   if (now.at_max_wait && !now.below_target) {
     found.push(["mild", `K has reached max_wait (${span(now.max_wait)}): the join may not wait any `
       + "longer, and recall may fall below its target."]);
@@ -446,6 +458,12 @@ function tables(now) {
     now.streams.map((each) => [each.name, moment(each.time, now.has_dates), span(each.behind),
       span(each.lag), count(each.rate), count(each.arrived), count(each.late),
       each.name === now.stalled ? "stalled" : each.idle ? "idle" : ""]));
+  $("of-sources").hidden = !now.sources;
+  if (now.sources) {
+    table("sources", ["source that held the join", "longest", "batches", "last batch"],
+      now.sources.held.map((each) => [each.name, span(each.longest), count(each.batches),
+        String(each.last)]), `none of ${count(now.sources.n)} sources has held the join`);
+  }
   const lost = now.lost.counts[0] || [];
   const why = now.lost.upto.map((upto, i) => [i === 0 ? "a member came just too late"
     : `would have needed a wait of up to ${span(upto)}`, count(lost[i])]).filter((_, i) => lost[i]);
@@ -543,6 +561,7 @@ function render() {
   const x = xOf(data);
   if (board.range) x.range = () => board.range;
   for (const spec of OVER_TIME) {
+    if (spec.when && !spec.when(now)) continue;
     const series = spec.series(data, now);
     const note = typeof spec.note === "function" ? spec.note(data) : spec.note;
     draw(spec, card(spec.id, spec.title, note), x, spec.stacked ? stack(series) : series);

@@ -1,0 +1,1 @@
+"""The same joins through other systems: ``python -m benchmarks.peers``."""
