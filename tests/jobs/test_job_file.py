@@ -73,6 +73,18 @@ def test_further_keys_have_their_meaning() -> None:
     assert columns.names == ["id", "amount", "x", "ts", "part"]
 
 
+def test_a_format_of_spark_takes_its_path_as_an_option() -> None:
+    place = 'format = "delta"\noptions = { path = "s3://bucket/payments" }'
+    text = ORDERS.replace('folder = "payments"\nformat = "json"', place)
+    assert text != ORDERS
+    p = parse_job(text.encode(), FOLDER, {}).streams["p"]
+    assert (p.folder, p.format, p.options) == (None, "delta", {"path": "s3://bucket/payments"})
+    with pytest.raises(InvalidJob, match="the option `path` is set by `folder`"):
+        parse_job(
+            ORDERS.replace('format = "json"', place.replace("delta", "json")).encode(), FOLDER, {}
+        )
+
+
 def test_all_faults_are_told_together_with_what_to_write_instead() -> None:
     text = """
 qery = "x"

@@ -222,11 +222,12 @@ class _Reading:
         names = ("kafka", "topic", "folder", "format")
         place = {name: self._text(table, name, where) for name in names}
         options = self._settings(table, "options", f"{where}`options`")
+        kinds = [name for name in ("kafka", "folder") if name in table]
         for option in options:
             own = _OWN_OPTIONS.get(option.lower())
-            if own is not None:
+            # A format of Spark's own, such as `delta`, is told by an option where its data are.
+            if own is not None and (kinds or option.lower() != "path"):
                 self._fault(f"{where}the option `{option}` is set by {own}; leave it out")
-        kinds = [name for name in ("kafka", "folder") if name in table]
         if len(kinds) > 1:
             self._fault(f"{where}there is `kafka` and `folder`; leave one of them out")
         elif "kafka" in table and "topic" not in table:
