@@ -126,7 +126,7 @@ class Input:
 
     def _folder(self, folder: Path) -> Path:
         return folder / "-".join(
-            value if isinstance(value, str) else f"{value:g}" for value in asdict(self).values()
+            value if isinstance(value, str) else f"{value:.10g}" for value in asdict(self).values()
         )
 
     def _tables(self, stream: str) -> Iterator[pa.Table]:

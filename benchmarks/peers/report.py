@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,9 @@ def section(record: Record) -> str:
     made = wrapped(
         "The same joins through recalljoin and its peers, on the same machine and over the same "
         'tuples. Made by `make bench-peers ARGS="--write docs/performance.md"`, which runs what '
-        "the targets need and was not run yet (hours); `--workload`, `--system`, `--size` and "
-        "`--batches` pick other cells, `--quick` tries everything on small inputs, `--again` "
+        "the targets need, as far as it was not run before: hours in all. `--workload`, "
+        "`--system`, `--size` and `--batches` pick other cells, `--quick` tries everything on "
+        "small inputs, `--again` "
         "measures cells anew, and `--no-runs` only writes what was measured. Each peer has an "
         "environment of its own in `.cache/peers`, made from the pinned versions in "
         "`benchmarks/peers/requirements/`. Everything is kept in `.cache/peers/runs.jsonl`. How "
@@ -52,8 +54,15 @@ def section(record: Record) -> str:
     blocks = [SECTION, made, how, *(f"### {table}" for table in tables)]
     if record.runs:
         blocks.insert(3, f"![Throughput of all systems on all workloads]({FIGURE})")
-        blocks.append(wrapped(f"Measured: {_measured_on(record)}."))
+        blocks.append(wrapped(f"Measured: {_measured_on(record)}; {_runs_of(record)}."))
     return "\n\n".join(blocks)
+
+
+def _runs_of(record: Record) -> str:
+    """How many runs a time is the median of."""
+    counts = Counter((run.where, run.cell.system) for run in record.runs).values()
+    fewest, most = min(counts), max(counts)
+    return f"runs of each cell: {fewest if fewest == most else f'{fewest} to {most}'}"
 
 
 def _measured_on(record: Record) -> str:
