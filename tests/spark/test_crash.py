@@ -30,6 +30,11 @@ def test_a_kill_of_a_join_of_a_join_is_not_seen_either(tmp_path: Path) -> None:
     assert hunt(tmp_path, "chained", kills=1, n_ticks=4, seed=2) == 1
 
 
+@pytest.mark.timeout(900)
+def test_a_kill_of_a_join_with_hot_keys_is_not_seen(tmp_path: Path) -> None:
+    assert hunt(tmp_path, "hot-keys", kills=1, n_ticks=10, seed=3) == 1
+
+
 def executors(group: int) -> list[int]:
     """The executors among the processes of a group."""
     found = []
