@@ -58,6 +58,7 @@ class SourceClocks:
         self._state = np.array([1, NEVER], dtype=np.int64)
         # Where the slowest source is looked for first: between two clocks; and the last front.
         self._guess = np.full(3, NEVER, dtype=np.int64)
+        # Room for the search.
         self._places = np.empty(most + 1, dtype=np.int64)
 
     def advance(

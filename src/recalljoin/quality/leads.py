@@ -222,7 +222,9 @@ class Leads:
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
-        self.is_apart, self._apart_since = state["is_apart"], state["apart_since"]
+        # What an earlier release has learnt says nothing of sources that run apart.
+        self.is_apart = state.get("is_apart", False)
+        self._apart_since = state.get("apart_since", NEVER)
         *stretches, self._open = (_from_json(each) for each in state["stretches"])
         self._stretches = deque(stretches, maxlen=MEMORY)
 

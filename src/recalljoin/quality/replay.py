@@ -267,7 +267,8 @@ class TickReplay(Replay):
             )
             gaps = gaps_of(self.clocks.base, self.slowest)
             # Before all streams have begun, sources are not apart.
-            self._grown = np.where(self.clocks.base[:-1] != NEVER, np.diff(gaps), 0)
+            grown = np.where(self.clocks.base[:-1] != NEVER, np.diff(gaps), 0)
+            self._grown = np.append(0, grown)
         self.shares = shares or [Share.whole(arrivals, self.tick)]
         # The tuples of tick n are at the positions from _ends[n - 1] to before _ends[n].
         self._ends = np.searchsorted(self.tick, np.arange(n), side="right")
@@ -308,8 +309,7 @@ class TickReplay(Replay):
 
     def _leads(self, begin: int, end: int) -> Int64s:
         """The lead in each tick: none where sources have leapt apart."""
-        grown = np.append(0, self._grown)[begin:end]
-        return np.where(grown > self.leap, 0, self.lead)
+        return np.where(self._grown[begin:end] > self.leap, 0, self.lead)
 
     def _waits_for_nobody(self, begin: int, end: int) -> bool:
         return self.slowest is None or bool((self._leads(begin, end) == FOREVER).all())

@@ -88,9 +88,8 @@ def told_of_sources(said: dict[str, Any] | None) -> tuple[SourcePlan, int, int]:
 def gaps_of(fronts: Int64s, slowest: Int64s) -> Int64s:
     """How far the slowest source is behind the slowest stream; 0 where one of them is not known."""
     known = (fronts != NEVER) & (slowest != NEVER)
-    return np.where(
-        known, np.maximum(np.where(known, fronts, 0) - np.where(known, slowest, 0), 0), 0
-    )
+    gaps: Int64s = np.maximum(np.where(known, fronts, 0) - np.where(known, slowest, 0), 0)
+    return gaps
 
 
 def sources_of(query: BoundQuery, arrivals: Arrivals) -> Int64s | None:
