@@ -31,7 +31,7 @@ PER_MS = 100
 """Tuples of a stream that have the same time."""
 STREAMS = ("a", "b", "c")
 WARM_UP = 20_000
-"""Tuples of a stream in the first batch, which is the same whatever the size, and is not timed."""
+"""Tuples of a stream in the batches that warm up: the same whatever the size, and not timed."""
 BEGIN = 1_000_000
 """The first time. Not in 1970: Spark's first watermark lies there, before it all is late."""
 SIDE, GRID = 1024, 64
@@ -43,7 +43,7 @@ NAMED = "{stream}.{column}"
 
 @dataclass(frozen=True)
 class Input:
-    """Recorded streams: ``n`` tuples each, in as many batches, after a first small batch."""
+    """Recorded streams: ``n`` tuples each, in as many batches, after small ones that warm up."""
 
     n: int
     n_batches: int
@@ -58,6 +58,8 @@ class Input:
     """The share of tuples that have one and the same key."""
     delay: int = 0
     """Milliseconds: no tuple arrives later than so long after one with a later time."""
+    n_warm_up: int = 1
+    """Batches that are not timed."""
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -145,7 +147,8 @@ class Input:
             columns["key"] = random.permutation(n)
             for axis in self.columns[2:]:
                 columns[axis] = random.integers(0, SIDE * GRID, n) / GRID
-        ends = np.linspace(WARM_UP, n, self.n_batches + 1).astype(int)
+        warm_up = np.linspace(0, WARM_UP, self.n_warm_up + 1)[1:-1]
+        ends = np.append(warm_up, np.linspace(WARM_UP, n, self.n_batches + 1)).astype(int)
         if self.delay:
             columns = self._delayed(columns, number, random)
             ends[-1] = len(columns["ts"])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.inputs import WINDOW, Input
 from benchmarks.measure import Report, machine, wrapped
-from benchmarks.spark_batches import a_batch, memory, start, two_cores
+from benchmarks.spark_batches import a_batch, memory, start, two_cores, whole_runs
 from benchmarks.spark_kinds import kinds
 from benchmarks.spark_latency import latency
 from benchmarks.spark_systems import JOINS, OURS, Measured, in_process, same_results
@@ -170,6 +170,7 @@ def with_tables(text: str, reports: list[Report]) -> str:
 PARTS: dict[str, Callable[[Path, int], list[Report]]] = {
     "batch": lambda folder, scale: [a_batch(folder, 48 // min(scale, 4))],
     "start": lambda folder, scale: [start(folder, 2_000_000 // scale)],
+    "whole": lambda folder, scale: [whole_runs(folder, 1_000_000 // scale)],
     "cores": lambda folder, scale: [two_cores(folder, 4_000_000 // scale)],
     "memory": lambda folder, _: [memory(folder)],
     "kinds": lambda folder, scale: [kinds(folder, 1_000_000 // scale)],

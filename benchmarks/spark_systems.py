@@ -24,14 +24,20 @@ from benchmarks.inputs import Input
 from benchmarks.measure import printed, processor_seconds, python_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
 OURS, *OTHERS = JOINS = ("recalljoin", "spark-rocksdb", "spark-hdfs")
 """Inner joins; with "left" behind the name a left outer join, with "eager" results at once."""
-DROP, PYTHON, FLOOR = EMPTY = ("drops everything", "an empty mapInArrow", "groupBy().count()")
-"""Queries over the same sources that join nothing. The last keeps a little state in RocksDB."""
+DROP, PYTHON, FLOOR, SHAPE = EMPTY = (
+    "drops everything",
+    "an empty mapInArrow",
+    "groupBy().count()",
+    "a join that does nothing",
+)
+"""Queries over the same sources that join nothing. The last two keep a little state in RocksDB. The
+last one has the stages of our join: Python tasks that read, and a stateful operator in Python."""
 CELLS = 2
 COLUMN = "{stream}{column}"
 """How the results of all of them name the columns of streams."""
@@ -47,7 +53,7 @@ class Measured:
     start: float
     """Seconds from the start of the query until its first batch was committed."""
     seconds: float
-    """Of all batches but the first, which starts the workers."""
+    """Of all batches but those that warm up; the first of them starts the workers."""
     processor_seconds: float
     """Of all processes together, their start included: on a busy machine the slope of these tells
     more than that of the clock."""
@@ -116,7 +122,39 @@ def under_test(
         return together.mapInArrow(lambda batches: batches, together.schema)
     if system == FLOOR:
         return together.groupBy((sf.col("key") % 2).alias("key")).count()
+    if system == SHAPE:
+        return _doing_nothing(frames)
     return together
+
+
+def _doing_nothing(frames: dict[str, DataFrame]) -> DataFrame:
+    """The stages of our join: each task sends on one row, and the state is written once a batch."""
+    import pyarrow as pa
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    import recalljoin as rj
+
+    rj.prepare(next(iter(frames.values())).sparkSession)
+
+    def counted(batches: Iterator[Any]) -> Iterator[Any]:
+        n = sum(len(batch) for batch in batches)
+        yield pa.RecordBatch.from_pydict({"key": pa.array([0]), "n": pa.array([n])})
+
+    class Nothing(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._values = handle.getMapState("cells", "place bigint", "content binary")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002 - Spark's names
+            n = sum(int(frame["n"].sum()) for frame in rows)
+            self._values.updateValue((0,), (n.to_bytes(8, "big"),))
+            yield pa.table({"key": [0], "n": [n]}).to_pandas()
+
+        def close(self) -> None: ...
+
+    schema = "key bigint, n bigint"
+    read = [frame.mapInArrow(counted, schema) for frame in frames.values()]
+    together = reduce(lambda one, other: one.unionAll(other), read)
+    return together.groupBy("key").transformWithStateInPandas(Nothing(), schema, "Append", "None")
 
 
 def _ours(
@@ -227,7 +265,7 @@ def run(
     start = time.perf_counter() - begin
     query.awaitTermination()
     progress = query.recentProgress
-    with_data = [p for p in progress if p["numInputRows"] > 2 * cores][1:]
+    with_data = [p for p in progress if p["numInputRows"] > 2 * cores][made.n_warm_up :]
     durations = [p["durationMs"]["triggerExecution"] / 1000 for p in with_data]
     later = with_data[len(with_data) // 2 :]
     operators = [p["stateOperators"][0] for p in progress if p["stateOperators"]]

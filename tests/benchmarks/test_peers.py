@@ -80,6 +80,18 @@ def test_no_tuple_comes_later_than_the_longest_delay_and_the_last_lets_all_go(
     assert ts.iloc[-1] > ts[:-2].max() + made.delay + made.window
 
 
+def test_small_batches_that_warm_up_have_the_tuples_of_one(tmp_path: Path) -> None:
+    once = WORKLOADS["two"].sized(40_000, 2)
+    often = replace(once, n_warm_up=5)
+    rows = [
+        [pq.read_metadata(file).num_rows for file in sorted((made.write(tmp_path) / "a").iterdir())]
+        for made in (once, often)
+    ]
+    assert rows == [[10_000] * 6, [2_000] * 10 + [10_000] * 4]
+    tables = (pq.read_table(made.write_whole(tmp_path) / "a.parquet") for made in (once, often))
+    assert next(tables).equals(next(tables))
+
+
 def test_a_checksum_sees_partners_that_are_exchanged() -> None:
     made = WORKLOADS["two"].sized(0, 1)
     number = made.checksum("{stream}{column}")
