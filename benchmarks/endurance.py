@@ -5,12 +5,14 @@
 Two streams with disorder, made by Spark itself, go through one query batch by batch. Time in the
 streams passes as fast as the machine goes, or with ``--paced`` as on the clock. What is measured
 goes into ``endurance.csv`` and ``endurance.svg`` of the folder, and into one line for each column:
-the mean of its last quarter beside that of the second quarter, which is 1 where nothing grows.
+the mean of its last quarter beside that of the second quarter, which is 1 where nothing grows. At
+the end the query goes on from its checkpoint in a new process: a restart after so many batches.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import statistics
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from matplotlib.figure import Figure
 
-from benchmarks.measure import descendants, machine
+from benchmarks.measure import descendants, machine, printed
 from benchmarks.spark_systems import OURS, session
 from recalljoin.experiments.charts import COLOURS
 
@@ -155,19 +157,42 @@ def sample(
     new: list[Any] = [each for each in query.recentProgress if each["batchId"] > since]
     if not new:
         return None
-    told = new[-1]["observedMetrics"].get(OURS) or {"k": 0, "recall": None}
+    told = new[-1]["observedMetrics"].get(OURS) or {"k_ms": 0, "recall": None}
     n = new[-1]["batchId"] + 1
     return Sample(
         time.monotonic() - began,
         n * batch_ms / 60_000,
         n,
         statistics.median(each["durationMs"]["triggerExecution"] for each in new) / 1000,
-        (told["k"] or 0) / 1e6,
+        (told["k_ms"] or 0) / 1000,
         told["recall"],
         *memory(),
         *on_disk(work / "checkpoint"),
         *on_disk(work / "log"),
     )
+
+
+def restart(work: Path, rate: int, batch_ms: int) -> dict[str, float]:
+    """Go on from the checkpoint: seconds until the next batch is committed, and its number."""
+    spark = session(OURS, CELLS)
+    spark.range(1).count()
+    commits = work / "checkpoint" / "commits"
+    last = _last_commit(commits)
+    began = time.monotonic()
+    query = start(spark, work, rate=rate, batch_ms=batch_ms, paced=False)
+    while query.isActive and _last_commit(commits) == last:
+        time.sleep(0.005)
+    seconds = time.monotonic() - began
+    failure = query.exception()
+    query.stop()
+    spark.stop()
+    if failure is not None:
+        raise failure
+    return {"seconds": seconds, "batch": last + 1}
+
+
+def _last_commit(commits: Path) -> int:
+    return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1)
 
 
 def growth(samples: Sequence[Sample], column: str) -> float | None:
@@ -224,11 +249,22 @@ def write_csv(samples: Sequence[Sample], path: Path) -> None:
     type=click.Path(path_type=Path),
     help="Where checkpoint, control log and outcome go.",
 )
+@click.option("--restart", "is_restart", is_flag=True, help="Only go on from the checkpoint there.")
 def main(
-    *, minutes: float, rate: int, batch_ms: int, every: float, paced: bool, folder: Path
+    *,
+    minutes: float,
+    rate: int,
+    batch_ms: int,
+    every: float,
+    paced: bool,
+    folder: Path,
+    is_restart: bool,
 ) -> None:
     """Run a join over hours of event time, and watch what it holds."""
     work = folder / "work"
+    if is_restart:
+        print(json.dumps(restart(work, rate, batch_ms)))
+        return
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     print(machine(), flush=True)
@@ -251,6 +287,11 @@ def main(
         spark.stop()
         if samples:
             tell(samples, rate, folder)
+    again = printed([
+        sys.executable, "-m", "benchmarks.endurance", "--restart", "--folder", str(folder),
+        "--rate", str(rate), "--batch-ms", str(batch_ms),
+    ])  # fmt: skip
+    print(f"restart: batch {again['batch']:,} committed {again['seconds']:.1f} s after the start")
 
 
 def tell(samples: Sequence[Sample], rate: int, folder: Path) -> None:
