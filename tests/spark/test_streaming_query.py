@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchmarks.endurance import sample
 from tests.reference.tick import run_ticks
 from tests.spark.recorded import record
 
@@ -116,6 +117,10 @@ def test_recorded_arrivals_give_what_the_reference_gives(
     measured = [row["recall"] for row in progress[:-1]]
     assert metrics[0]["recall"] is None
     assert [m["recall"] for m in metrics[1:]] == pytest.approx(measured, abs=1e-9)
+    # A long run reads these as well.
+    seen = sample(query, tmp_path, 0.0, 500, -1)
+    assert seen is not None
+    assert (seen.batches, seen.k_s) == (len(metrics), metrics[-1]["k_ms"] / 1000)
     # Cells stay in the memory of their worker: none is rebuilt from state, bar a worker that dies.
     assert sum(row["restored"] for row in progress) <= n_cells
 
