@@ -38,6 +38,8 @@ DROP, PYTHON, FLOOR, SHAPE = EMPTY = (
 )
 """Queries over the same sources that join nothing. The last two keep a little state in RocksDB. The
 last one has the stages of our join: Python tasks that read, and a stateful operator in Python."""
+AS_OURS = " (files as ours)"
+"""Behind the name of another system: its checkpoint is written in the way that ours is."""
 CELLS = 2
 COLUMN = "{stream}{column}"
 """How the results of all of them name the columns of streams."""
@@ -80,6 +82,8 @@ def session(system: str, cores: int) -> SparkSession:
     """A local session."""
     from pyspark.sql import SparkSession
 
+    from recalljoin.spark.session import FILE_MANAGER, FILE_SYSTEM
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     provider = (
         "HDFSBackedStateStoreProvider"
@@ -87,9 +91,11 @@ def session(system: str, cores: int) -> SparkSession:
         else "RocksDBStateStoreProvider"
     )
     state = "spark.sql.streaming.stateStore"
+    builder = SparkSession.builder.master(f"local[{cores}]")
+    if system.endswith(AS_OURS):
+        builder = builder.config(FILE_MANAGER, FILE_SYSTEM)
     spark = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.ui.enabled", "false")
+        builder.config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -112,6 +118,7 @@ def under_test(
     """The query of a system."""
     from pyspark.sql import functions as sf
 
+    system = system.removesuffix(AS_OURS)
     name, *kind = system.split()
     if name == OURS:
         return _ours(frames, work, kind, made, cells=cells)
@@ -255,7 +262,7 @@ def run(
     n_before = len(list((checkpoint / "commits").glob("[0-9]*")))
     query = (
         counted.writeStream.format("noop")
-        .outputMode("update" if system == FLOOR else "append")
+        .outputMode("update" if system.startswith(FLOOR) else "append")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()

@@ -12,6 +12,8 @@ from recalljoin.spark.session import (
     ARROW_BYTES,
     ARROW_ROWS,
     CHANGELOG,
+    FILE_MANAGER,
+    FILE_SYSTEM,
     PARTITIONS,
     PROVIDER,
     ROCKSDB,
@@ -28,6 +30,7 @@ def test_what_is_no_dataframe_is_refused() -> None:
 
 NO_LIMIT = str(2**31 - 1)
 ROCKS = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+QUICK = {FILE_MANAGER: FILE_SYSTEM}
 DEFAULTS = {
     ARROW_ROWS: "10000",
     ARROW_BYTES: "67108864b",
@@ -35,6 +38,7 @@ DEFAULTS = {
     PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     CHANGELOG: "false",
     "spark.master": "local[2]",
+    "fs.defaultFS": "file:///",
 }
 LIGHT = [pa.schema({"ts": pa.int64(), "x": pa.struct({"y": pa.string(), "z": pa.decimal128(9)})})]
 HEAVY = [pa.schema({"ts": pa.int64()}), pa.schema({"x": pa.struct({"y": pa.list_(pa.int8())})})]
@@ -46,16 +50,19 @@ class Settings:
     def __init__(self, chosen: dict[str, str] | None = None) -> None:
         self.chosen = chosen or {}
         self.values = DEFAULTS | self.chosen
-        self.sparkContext = self.conf = self
+        self.sparkContext = self.conf = self._jsc = self
 
-    def get(self, name: str) -> str:
-        return self.values[name]
+    def get(self, name: str, *default: None) -> str | None:
+        return self.values.get(name, *default) if default else self.values[name]
 
     def set(self, name: str, value: str) -> None:
         self.values[name] = value
 
     def unset(self, name: str) -> None:
         self.values[name] = DEFAULTS[name]
+
+    def hadoopConfiguration(self) -> Settings:
+        return self
 
     def getConf(self) -> Settings:
         return self
@@ -66,7 +73,7 @@ class Settings:
     @property
     def changed(self) -> dict[str, str]:
         before = DEFAULTS | self.chosen
-        return {name: value for name, value in self.values.items() if value != before[name]}
+        return {name: value for name, value in self.values.items() if value != before.get(name)}
 
 
 def test_a_join_sets_what_it_needs_and_says_so_in_one_line(
@@ -74,7 +81,7 @@ def test_a_join_sets_what_it_needs_and_says_so_in_one_line(
 ) -> None:
     settings: Any = Settings()
     require(settings, 2, LIGHT)
-    assert settings.changed == ROCKS | {PARTITIONS: "2"}
+    assert settings.changed == ROCKS | QUICK | {PARTITIONS: "2"}
     (line,) = caplog.messages
     for name, value in settings.changed.items():
         assert f"{name}={value}" in line
@@ -90,7 +97,7 @@ def test_prepare_sets_it_beforehand_without_a_word_and_what_makes_joins_fast(
     settings: Any = Settings()
     prepare(settings)
     fast = {ARROW_BYTES: NO_LIMIT, ARROW_ROWS: "2000"}
-    assert settings.changed == ROCKS | {PARTITIONS: "1"} | fast
+    assert settings.changed == ROCKS | QUICK | {PARTITIONS: "1"} | fast
     require(settings, 1, LIGHT)
     assert caplog.messages == []
 
@@ -101,9 +108,22 @@ def test_prepare_sets_it_beforehand_without_a_word_and_what_makes_joins_fast(
     ids=["default", "bytes", "rows"],
 )
 def test_prepare_leaves_alone_what_somebody_has_chosen(chosen: dict[str, str]) -> None:
-    settings: Any = Settings({**chosen, PARTITIONS: "1", PROVIDER: ROCKSDB})
+    settings: Any = Settings({**chosen, PARTITIONS: "1", PROVIDER: ROCKSDB, FILE_MANAGER: "mine"})
     prepare(settings)
     assert settings.changed == {}
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"fs.defaultFS": "hdfs://namenode:9000"}, {"spark.master": "spark://master:7077"}],
+    ids=["files", "workers"],
+)
+def test_how_checkpoints_are_written_is_left_alone_where_they_may_be_elsewhere(
+    elsewhere: dict[str, str],
+) -> None:
+    settings: Any = Settings(elsewhere)
+    prepare(settings, groups=1)
+    assert FILE_MANAGER not in settings.values
 
 
 def test_a_join_of_rows_of_any_size_takes_back_what_prepare_has_lifted(
@@ -112,7 +132,7 @@ def test_a_join_of_rows_of_any_size_takes_back_what_prepare_has_lifted(
     settings: Any = Settings()
     prepare(settings)
     require(settings, 1, HEAVY)
-    assert settings.changed == ROCKS | {PARTITIONS: "1"}
+    assert settings.changed == ROCKS | QUICK | {PARTITIONS: "1"}
     assert "as rows of this join may be large" in caplog.text
     # What somebody else has set is left alone.
     settings.set(ARROW_BYTES, NO_LIMIT)

@@ -9,6 +9,7 @@ observed before results are unfolded, where there are far fewer rows.
 
 from __future__ import annotations
 
+import functools
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from recalljoin.engine.folding import Folded
-from recalljoin.engine.step import side_by_side
+from recalljoin.engine.step import Rounds, side_by_side
 from recalljoin.spark.cell import run_batch
 from recalljoin.spark.counts import COUNTS, COUNTS_TYPE, counts_of
 from recalljoin.spark.workers import whereabouts
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from recalljoin.spark.cell import CellPlan
     from recalljoin.spark.report import Report
 
+_MUCH = 1 << 20
+"""Bytes of tuples in a batch from which on cells surely are faster as threads."""
+_LITTLE = 1 << 18
+"""Bytes up to which results leave together."""
 _PLACE_BITS = 40
 """Bits of a key in the state that number the places of one cell."""
 
@@ -109,9 +114,47 @@ def run_group(
         run_batch(plan, cell, mine, _CellStore(state, cell), batch=batch, versions=versions)
         for cell, mine in sorted(parcels.items())
     ]
-    reports = yield from _frames(side_by_side(works))
+    n_bytes = sum(len(body or b"") for mine in parcels.values() for _, body in mine)
+    running = side_by_side(works) if n_bytes > _MUCH else _rounds(query_id).run(works)
+    yield from map(in_pandas, _in_few(_rows(running, plan)))
+
+
+@functools.lru_cache(maxsize=64)
+def _rounds(query_id: str) -> Rounds:  # noqa: ARG001 - one for each query of this worker
+    return Rounds()
+
+
+def _rows(
+    results: Generator[pa.RecordBatch, None, list[Report]], plan: CellPlan
+) -> Iterator[pa.RecordBatch]:
+    """The results, and at last a row of counts for each cell."""
+    reports = yield from _uncounted(results)
     if reports:
-        yield in_pandas(_counts(plan, reports))
+        yield _counts(plan, reports)
+
+
+def _uncounted(
+    results: Generator[pa.RecordBatch, None, list[Report]],
+) -> Generator[pa.RecordBatch, None, list[Report]]:
+    while True:
+        try:
+            piece = next(results)
+        except StopIteration as end:
+            reports: list[Report] = end.value
+            return reports
+        yield piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE))
+
+
+def _in_few(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows; small batches together, as Spark takes some milliseconds for a frame."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if held and sum(each.nbytes for each in (*held, batch)) > _LITTLE:
+            yield pa.concat_batches(held)
+            held = []
+        held.append(batch)
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _counts(plan: CellPlan, reports: list[Report]) -> pa.RecordBatch:
@@ -122,25 +165,11 @@ def _counts(plan: CellPlan, reports: list[Report]) -> pa.RecordBatch:
     return nothing.append_column(COUNTS, pa.array(map(counts_of, reports), COUNTS_TYPE))
 
 
-def _frames(
-    results: Generator[pa.RecordBatch, None, list[Report]],
-) -> Generator[pd.DataFrame, None, list[Report]]:
-    while True:
-        try:
-            piece = next(results)
-        except StopIteration as end:
-            reports: list[Report] = end.value
-            return reports
-        yield in_pandas(piece.append_column(COUNTS, pa.nulls(piece.num_rows, COUNTS_TYPE)))
-
-
 def in_pandas(batch: pa.RecordBatch) -> pd.DataFrame:
     """A batch as a pandas frame over the same memory; fit for Spark's use only."""
-    columns = {
-        name: pd.Series(pd.arrays.ArrowExtensionArray(column), copy=False)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    return _Frame(columns, copy=False)
+    columns = map(pd.arrays.ArrowExtensionArray, batch.columns)
+    named = dict(zip(batch.schema.names, columns, strict=True))
+    return _Frame(named, index=pd.RangeIndex(len(batch)), copy=False)
 
 
 class _Column(pd.Series):  # type: ignore[misc]

@@ -43,9 +43,8 @@ class CellProcessor(StatefulProcessor):
         """Called by Spark once for each group and batch."""
         from recalljoin.spark.group import run_group  # noqa: PLC0415 - large, see above
 
-        plan = self._plan.open()
+        yield from run_group(self._plan.open(), self._values, rows)
         settle()
-        return run_group(plan, self._values, rows)
 
     def close(self) -> None:
         """Called by Spark at the end of each task."""

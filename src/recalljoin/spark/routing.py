@@ -37,12 +37,12 @@ def routing(
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = sealed.open()
-        settle()
         batch, task, _ = whereabouts()
         if log is not None:
             now = version_at(log.read_versions(), batch)
             layout = now.layout(router.layout)
             router = replace(router, hot=router.hot | now.hot, layout=layout)
         yield from router.route(batches, task)
+        settle()
 
     return route

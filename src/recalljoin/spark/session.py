@@ -24,6 +24,10 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_PROVIDER = ".HDFSBackedStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = 200
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -156,6 +160,10 @@ def require(spark: SparkSession, n_groups: int, schemas: Iterable[pa.Schema]) ->
 def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
     """Settings that a join needs and that still have Spark's default, with the values needed."""
     needed = {}
+    if _checkpoints_here(spark) and spark.conf.get(FILE_MANAGER, None) is None:
+        # On a disk of this machine Spark's default looks for links by starting `readlink`, forty
+        # times a batch. Both write a file whole and then rename it, which the disk does at once.
+        needed[FILE_MANAGER] = FILE_SYSTEM
     provider = spark.conf.get(PROVIDER) or ""
     if provider != ROCKSDB:
         if not provider.endswith(_DEFAULT_PROVIDER) or _was_chosen(spark, PROVIDER):
@@ -165,7 +173,7 @@ def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
             )
             raise InvalidSetting(message)
         # RocksDB writes changes instead of whole files; the setting concerns RocksDB alone.
-        needed = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+        needed |= {PROVIDER: ROCKSDB, CHANGELOG: "true"}
     partitions = int(spark.conf.get(PARTITIONS) or _DEFAULT_PARTITIONS)
     if partitions > n_groups:
         if not _is_default(spark, PARTITIONS, str(_DEFAULT_PARTITIONS)):
@@ -177,6 +185,14 @@ def _needed(spark: SparkSession, n_groups: int) -> dict[str, str]:
             raise InvalidSetting(message)
         needed[PARTITIONS] = str(n_groups)
     return needed
+
+
+def _checkpoints_here(spark: SparkSession) -> bool:
+    """Whether folders of this machine are where checkpoints go if no other place is named."""
+    if not has_workers_here(spark):
+        return False
+    context: Any = spark.sparkContext._jsc
+    return str(context.hadoopConfiguration().get("fs.defaultFS")).startswith("file:")
 
 
 def _is_light(kind: pa.DataType) -> bool:

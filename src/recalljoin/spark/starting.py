@@ -116,6 +116,8 @@ def _load_cells(numbers: Iterable[int]) -> Iterable[int]:
 
 
 def _load_routing(numbers: Iterable[int]) -> Iterable[int]:
+    import pandas as pd  # type: ignore[import-untyped] # noqa: F401, PLC0415 - by Arrow, later
+
     from recalljoin.spark import routing  # noqa: F401, PLC0415
 
     return numbers

@@ -45,11 +45,12 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
 
 @functools.cache
 def settle() -> None:
-    """Called in a worker, in its first task: let all later tasks begin and end without a delay."""
+    """Called at the end of a worker's first task: later tasks begin and end without a delay."""
     _acknowledge_at_once()
     # A worker collects garbage after every task, before it is free for the next task; to look
     # through all objects of the libraries takes a tenth of a second. So all objects that exist by
-    # now are exempt: what has been imported, and what other queries of the session have left.
+    # now are exempt: what the first task has imported (Arrow imports pandas when it makes its first
+    # array), and what other queries of the session have left.
     gc.collect()
     gc.freeze()
 
