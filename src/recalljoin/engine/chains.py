@@ -208,12 +208,12 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                 for c in range(n_codes[key_set], widest):
                     keys[n - begin, j, c] = 0
                 homes[n - begin, j] = _home_of(keys, n - begin, j, key_set, mask)
-                prefetch(entries, homes[n - begin, j], _USED)
+                prefetch(entries, homes[n - begin, j])
         for n in range(begin, end):
             s = int(stream[chosen[n]])
             for j in range(n_of_stream[s]):
                 youngest = entries[homes[n - begin, j], first_tail + s]
-                prefetch(records, table[s, OFFSET] + (youngest & table[s, MASK]), TS)
+                prefetch(records, table[s, OFFSET] + (youngest & table[s, MASK]))
         for n in range(begin, end):
             i = chosen[n]
             s = int(stream[i])

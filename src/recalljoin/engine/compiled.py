@@ -56,10 +56,11 @@ def _compiled(function: _F, **options: Any) -> _F:
 
 
 @intrinsic
-def _prefetched(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:
+def _prefetched(_: Any, array: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind, (held, *at) = signature.args[0], arguments
+        kind, (held, at) = signature.args[0], arguments
         data = context.make_array(kind)(context, builder, held)
+        at = [at, *[at.type(0)] * (kind.ndim - 1)]
         place = _ITEM(context, builder, kind, data, at)
         # To be read, into all caches, data and not code.
         how = [ir.Constant(ir.IntType(32), number) for number in (0, 3, 1)]
@@ -68,7 +69,7 @@ def _prefetched(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callabl
         builder.call(instruction, [place, *how])
         return context.get_dummy_value()
 
-    return numba.types.void(array, row, column), emit
+    return numba.types.void(array, row), emit
 
 
 _ITEM: Any = cgutils.get_item_pointer
@@ -78,11 +79,11 @@ _COMPILES = not vars(numba.config)["DISABLE_JIT"]
 
 
 @inlined
-def prefetch(array: Any, row: int, column: int) -> None:
-    """Have the processor fetch one element of a table, without waiting for it.
+def prefetch(array: Any, row: int) -> None:
+    """Have the processor fetch the line of memory where a row begins, without waiting for it.
 
     A load would not do: while many loads wait for memory, the processor cannot go on with what
     comes behind them. The place need not exist.
     """
     if _COMPILES:
-        _PREFETCHED(array, row, column)
+        _PREFETCHED(array, row)

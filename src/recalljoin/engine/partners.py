@@ -125,8 +125,8 @@ def extend_by_key(
                 entry[g] = root_entries[s, roots[begin + g]]
                 if begin + g + AHEAD < len(roots):
                     following = root_entries[s, roots[begin + g + AHEAD]]
-                    prefetch(copied, following, _STRETCH)
-                    prefetch(entries, following, chains.tails[0] + s)
+                    prefetch(copied, following)
+                    prefetch(entries, following)
             else:
                 record = members[parent, begin + g]
                 for c in range(n_codes):
@@ -146,7 +146,7 @@ def extend_by_key(
                 _copy_chains(chain, n_chains, s, key_set, rings, chains, copies, at, filled, buffer)
         for g in range(width):
             if entry[g] != NONE:
-                prefetch(tuples, copied[entry[g], _PLACE], _TS)
+                prefetch(tuples, copied[entry[g], _PLACE])
         for g in range(width):
             e = entry[g]
             if e == NONE:
@@ -201,7 +201,7 @@ def _copy_chains(
     link, column = LINKS + key_set, chains.tails[0] + s
     for g in range(n):
         at[g], filled[g] = chains.entries[entry[g], column], 0
-        prefetch(records, offset + (at[g] & mask), TS)
+        prefetch(records, offset + (at[g] & mask))
     walking = True
     while walking:
         walking = False
@@ -212,7 +212,7 @@ def _copy_chains(
                 buffer[g, filled[g]] = record
                 filled[g] += 1
                 at[g] = records[record, link]
-                prefetch(records, offset + (at[g] & mask), TS)
+                prefetch(records, offset + (at[g] & mask))
                 walking = True
     for g in range(n):
         e = entry[g]
