@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from recalljoin.query.bound_query import BoundQuery
 
 K = 300
+SLICE = 1 << 16
+"""Number of tuples that arrive at once."""
 
 
 def prepare(query: str, tables: Mapping[str, pa.Table]) -> tuple[BoundQuery, Arrivals]:
@@ -41,10 +44,15 @@ def run(
     k: int = K,
     each: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> tuple[int, float]:
-    """Everything through one pipeline: results produced, and combinations in the windows."""
+    """Everything through one pipeline: results produced, and combinations in the windows.
+
+    Tuples come in slices, as in a replay.
+    """
     pipeline = Pipeline(bound, settings)
     produced, candidates = 0, 0.0
-    for step in (pipeline.push(arrivals, k=k), pipeline.flush()):
+    begins = range(0, len(arrivals), SLICE)
+    slices = (arrivals.slice(begin, begin + SLICE) for begin in begins)
+    for step in chain((pipeline.push(part, k=k) for part in slices), (pipeline.flush(),)):
         while True:
             try:
                 each(next(step))

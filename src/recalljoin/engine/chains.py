@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined, lean
+from recalljoin.engine.compiled import compiled, inlined, lean, prefetch
 from recalljoin.engine.queues import Queues, push
 from recalljoin.engine.rings import (
     BASE,
@@ -163,7 +163,7 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     partner_key_set: Int64s,
     records_out: Int64s,
     entries_out: Int64s,
-) -> int:
+) -> None:
     """Put tuples into the windows, in the order of the join sequence.
 
     Parameters
@@ -182,11 +182,6 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
         Gets each tuple's record.
     entries_out
         ``[j, i]`` gets the entry that leads to each partner's chain; may be empty.
-
-    Returns
-    -------
-    int
-        A number without meaning, returned so that the compiler keeps the fetches (last line).
     """
     # The named tuples are unpacked once: each access within the loop would count references.
     stream, all_ts, all_now, all_base, _, all_row, is_late, joinable, codes = sequence
@@ -199,7 +194,6 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
     widest = classes.shape[1]
     keys = np.zeros((AHEAD, of_stream.shape[1], widest), dtype=np.int64)
     homes = np.zeros((AHEAD, of_stream.shape[1]), dtype=np.int64)
-    seen = 0
     for begin in range(0, len(chosen), AHEAD):
         end = min(begin + AHEAD, len(chosen))
         # The way from a key to its entry and on to the youngest tuple waits for memory at every
@@ -214,12 +208,12 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                 for c in range(n_codes[key_set], widest):
                     keys[n - begin, j, c] = 0
                 homes[n - begin, j] = _home_of(keys, n - begin, j, key_set, mask)
-                seen ^= entries[homes[n - begin, j], _USED]
+                prefetch(entries, homes[n - begin, j])
         for n in range(begin, end):
             s = int(stream[chosen[n]])
             for j in range(n_of_stream[s]):
                 youngest = entries[homes[n - begin, j], first_tail + s]
-                seen ^= records[table[s, OFFSET] + (youngest & table[s, MASK]), TS]
+                prefetch(records, table[s, OFFSET] + (youngest & table[s, MASK]))
         for n in range(begin, end):
             i = chosen[n]
             s = int(stream[i])
@@ -275,8 +269,6 @@ def admit(  # noqa: PLR0912 - one loop over the tuples, for speed
                     entries[e, first_tail + s] = position
                 else:
                     records[offset + (after & ring), LINKS + key_set] = position
-    # The compiler would leave out the fetches if nothing used the fetched values.
-    return seen
 
 
 @lean

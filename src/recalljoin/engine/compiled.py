@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 _LOG = logging.getLogger(__name__)
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -50,3 +53,37 @@ def _compiled(function: _F, **options: Any) -> _F:
         kernel = numba.njit(nogil=True, error_model="numpy", **options)(function)
     result: _F = kernel
     return result
+
+
+@intrinsic
+def _prefetched(_: Any, array: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, (held, at) = signature.args[0], arguments
+        data = context.make_array(kind)(context, builder, held)
+        at = [at, *[at.type(0)] * (kind.ndim - 1)]
+        place = _ITEM(context, builder, kind, data, at)
+        # To be read, into all caches, data and not code.
+        how = [ir.Constant(ir.IntType(32), number) for number in (0, 3, 1)]
+        takes = ir.FunctionType(ir.VoidType(), [place.type, *(each.type for each in how)])
+        instruction = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
+        builder.call(instruction, [place, *how])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, row), emit
+
+
+_ITEM: Any = cgutils.get_item_pointer
+_PREFETCHED: Any = _prefetched
+_COMPILES = not vars(numba.config)["DISABLE_JIT"]
+"""False where kernels run as plain Python, to be looked at."""
+
+
+@inlined
+def prefetch(array: Any, row: int) -> None:
+    """Have the processor fetch the line of memory where a row begins, without waiting for it.
+
+    A load would not do: while many loads wait for memory, the processor cannot go on with what
+    comes behind them. The place need not exist.
+    """
+    if _COMPILES:
+        _PREFETCHED(array, row)

@@ -43,6 +43,7 @@ from recalljoin.engine.slots import (
     SLOT,
     TAIL,
     expire,
+    fetch_ahead,
     insert,
     stage,
 )
@@ -103,6 +104,7 @@ def count_sequence(
     table = rings.table
     m = len(sizes)
     for i in range(start, len(sequence.ts)):
+        fetch_ahead(rings, slots, sets, sequence, i)
         s = int(sequence.stream[i])
         ts = sequence.ts[i]
         now = sequence.now[i]

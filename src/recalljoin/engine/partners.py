@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.chains import Chains, entry_of
-from recalljoin.engine.compiled import compiled, inlined, lean
+from recalljoin.engine.chains import AHEAD, Chains, entry_of
+from recalljoin.engine.compiled import compiled, inlined, lean, prefetch
 from recalljoin.engine.rings import CODES, FIRST, LINKS, MASK, NONE, OFFSET, ORDER, TS
 
 if TYPE_CHECKING:
@@ -27,35 +27,33 @@ NEIGHBOURHOODS = 1 << 12
 """Number of parts of the hash table by which tuples are sorted."""
 
 
+# Columns of Copies.chains: the stretch in which the chain was copied, by the place of its first
+# tuple; where the copy begins and ends; where the partners of the last partial result that used the
+# chain began.
+_STRETCH, _BEGIN, _END, _PLACE, _CHAIN_WIDTH = range(5)
+# Columns of Copies.tuples. A fourth column keeps a tuple within a line of memory.
+_TS, _ORDER, _RECORD, _TUPLE_WIDTH = 0, 1, 2, 4
+
+
 class Copies(NamedTuple):
-    """Chains of one stream by one key set, after all tuples of a stretch have come in.
+    """Chains of one stream by one key set, after all tuples of a stretch have come in."""
 
-    Tuples are copied from the youngest to the oldest. The first four columns have a row for each
-    entry of the hash table. These columns are kept from stretch to stretch, because a stretch may
-    be short and the table large.
-    """
-
-    stretch: Int64s
-    """The stretch in which the chain was copied, by the place of its first tuple."""
-    begin: Int64s
-    end: Int64s
-    place: Int64s
-    """Where the partners of the last partial result that used the chain began."""
+    chains: Int64s
+    """A row for each entry of the hash table, kept from stretch to stretch, because a stretch may
+    be short and the table large."""
+    tuples: Int64s
+    """The tuples of each chain, from the youngest to the oldest."""
     used: Int64s
     """One number: tuples copied."""
-    ts: Int64s
-    order: Int64s
-    record: Int64s
 
 
 def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
     """Nothing copied yet, and room for all of the ``n_kept`` tuples of the stream."""
     n = len(chains.entries)
-    if old is None or len(old.stretch) != n or len(old.ts) < n_kept:
-        stretch, used = np.full(n, NONE, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        begin, end, place = (np.empty(n, dtype=np.int64) for _ in range(3))
-        ts, order, record = (np.empty(2 * n_kept, dtype=np.int64) for _ in range(3))
-        old = Copies(stretch, begin, end, place, used, ts, order, record)
+    if old is None or len(old.chains) != n or len(old.tuples) < n_kept:
+        table = np.full((n, _CHAIN_WIDTH), NONE, dtype=np.int64)
+        tuples = np.empty((2 * n_kept, _TUPLE_WIDTH), dtype=np.int64)
+        old = Copies(table, tuples, np.zeros(1, dtype=np.int64))
     old.used[0] = 0
     return old
 
@@ -109,7 +107,7 @@ def extend_by_key(
     # The named tuples are unpacked once: each access within the loop would count references.
     records = rings.records
     members, roots, newest, last_call = partials
-    copied_in, begins, ends, last_place, _, all_ts, all_order, all_records = copies
+    copied, tuples = copies.chains, copies.tuples
     entries, classes, n_codes, tail = chains.entries, sets.classes, sets.size[key_set], sets.tail[0]
     key = np.zeros((1, 1, classes.shape[1]), dtype=np.int64)
     entry = np.empty(ABREAST, dtype=np.int64)
@@ -125,6 +123,10 @@ def extend_by_key(
         for g in range(width):
             if from_root:
                 entry[g] = root_entries[s, roots[begin + g]]
+                if begin + g + AHEAD < len(roots):
+                    following = root_entries[s, roots[begin + g + AHEAD]]
+                    prefetch(copied, following)
+                    prefetch(entries, following)
             else:
                 record = members[parent, begin + g]
                 for c in range(n_codes):
@@ -135,13 +137,16 @@ def extend_by_key(
             n_chains = 0
             while n_chains < ABREAST and ahead < limit:
                 e = root_entries[s, roots[ahead]] if from_root else entry[ahead - begin]
-                if e != NONE and copied_in[e] != first_order:
-                    copied_in[e] = first_order
+                if e != NONE and copied[e, _STRETCH] != first_order:
+                    copied[e, _STRETCH] = first_order
                     chain[n_chains] = e
                     n_chains += 1
                 ahead += 1
             if n_chains > 0:
                 _copy_chains(chain, n_chains, s, key_set, rings, chains, copies, at, filled, buffer)
+        for g in range(width):
+            if entry[g] != NONE:
+                prefetch(tuples, copied[entry[g], _PLACE])
         for g in range(width):
             e = entry[g]
             if e == NONE:
@@ -151,22 +156,23 @@ def extend_by_key(
             if place == NONE:
                 # A tuple later than the join time at the root was received after the root. The
                 # join time never falls, so the place is near the place of the root before.
-                place = last_place[e]
-                while place > begins[e] and all_ts[place - 1] <= now[roots[i]]:
+                place = copied[e, _PLACE]
+                while place > copied[e, _BEGIN] and tuples[place - 1, _TS] <= now[roots[i]]:
                     place -= 1
-                while place < ends[e] and all_ts[place] > now[roots[i]]:
+                while place < copied[e, _END] and tuples[place, _TS] > now[roots[i]]:
                     place += 1
-                last_place[e] = place
+                copied[e, _PLACE] = place
             cursor[1] = NONE
             oldest, youngest, before = newest[i] - sizes[s], last_call[i], first_order + roots[i]
-            while place < ends[e] and all_ts[place] >= oldest:
+            end = copied[e, _END]
+            while place < end and tuples[place, _TS] >= oldest:
                 if count == len(places):
                     cursor[0], cursor[1] = i, place
                     return count
                 places[count] = i
-                found[count] = all_records[place]
+                found[count] = tuples[place, _RECORD]
                 # Without a branch, as nearly all tuples fit.
-                fits = (all_ts[place] <= youngest) & (all_order[place] < before)
+                fits = (tuples[place, _TS] <= youngest) & (tuples[place, _ORDER] < before)
                 for c in range(len(checks)):
                     code = tail + CODES + checks[c, 0]
                     fits &= records[found[count], code] == records[members[checks[c, 1], i], code]
@@ -195,6 +201,7 @@ def _copy_chains(
     link, column = LINKS + key_set, chains.tails[0] + s
     for g in range(n):
         at[g], filled[g] = chains.entries[entry[g], column], 0
+        prefetch(records, offset + (at[g] & mask))
     walking = True
     while walking:
         walking = False
@@ -205,23 +212,24 @@ def _copy_chains(
                 buffer[g, filled[g]] = record
                 filled[g] += 1
                 at[g] = records[record, link]
+                prefetch(records, offset + (at[g] & mask))
                 walking = True
     for g in range(n):
         e = entry[g]
-        copies.begin[e] = copies.place[e] = copies.used[0]
+        copies.chains[e, _BEGIN] = copies.chains[e, _PLACE] = copies.used[0]
         for j in range(filled[g]):
             _copy(copies, records, buffer[g, j])
         while at[g] >= first:
             record = offset + (at[g] & mask)
             _copy(copies, records, record)
             at[g] = records[record, link]
-        copies.end[e] = copies.used[0]
+        copies.chains[e, _END] = copies.used[0]
 
 
 @inlined
 def _copy(copies: Copies, records: Int64s, record: int) -> None:
     at = copies.used[0]
-    copies.ts[at] = records[record, TS]
-    copies.order[at] = records[record, ORDER]
-    copies.record[at] = record
+    copies.tuples[at, _TS] = records[record, TS]
+    copies.tuples[at, _ORDER] = records[record, ORDER]
+    copies.tuples[at, _RECORD] = record
     copies.used[0] = at + 1

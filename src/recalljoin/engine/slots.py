@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined, lean
+from recalljoin.engine.compiled import compiled, inlined, lean, prefetch
 from recalljoin.engine.queues import Queues, push
 from recalljoin.engine.rings import (
     BASE,
@@ -51,6 +51,10 @@ TAIL, LIVE, N_LIVE, RAISER, LIST_WIDTH = range(5)
 NEXT_SLOT, N_FREE, N_BUCKETS_USED = range(3)
 
 _EMPTY_BUCKET, _FORMER_BUCKET = -1, -2
+AHEAD = 8
+"""Number of tuples between two steps of fetching memory ahead of its use."""
+_MANY = 1 << 12
+"""Fewer slots stay in the cache."""
 
 
 class Slots(NamedTuple):
@@ -115,16 +119,58 @@ def _rebuild_buckets(slots: Slots) -> None:
     slots.state[N_BUCKETS_USED] = used
 
 
+@inlined
+def _hash(codes: Int64s, i: int, sets: KeySets, key_set: int) -> int:
+    hashed = key_set
+    for c in range(sets.size[key_set]):
+        hashed = mix(hashed * 31 + codes[sets.classes[key_set, c], i])
+    return hashed
+
+
 @lean
-def _slot_for(slots: Slots, sets: KeySets, key_set: int, records: Int64s, record: int) -> int:
+def fetch_ahead(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int) -> None:
+    """Have memory fetched that :func:`stage` and :func:`insert` need for the tuples after ``i``.
+
+    The way from a key to its slot and on to a tuple waits for memory at every step, so each step is
+    made for another tuple ahead.
+    """
+    if slots.state[NEXT_SLOT] < _MANY:
+        return
+    mask = len(slots.buckets) - 1
+    for step in range(1, 4):
+        ahead = i + step * AHEAD
+        if ahead >= len(sequence.ts):
+            return
+        s = int(sequence.stream[ahead])
+        for j in range(sets.n_of_stream[s]):
+            at = _hash(sequence.codes, ahead, sets, sets.of_stream[s, j]) & mask
+            if step == 3:
+                prefetch(slots.buckets, at)
+                continue
+            slot = slots.buckets[at]
+            if slot < 0:
+                continue
+            if step == 2:
+                prefetch(slots.table, slot)
+                prefetch(slots.lists, slot)
+                continue
+            youngest = slots.lists[slot, s, TAIL]
+            prefetch(rings.records, rings.table[s, OFFSET] + (youngest & rings.table[s, MASK]))
+            for other in range(len(rings.table)):
+                oldest = slots.lists[slot, other, LIVE]
+                offset, ring = rings.table[other, OFFSET], rings.table[other, MASK]
+                prefetch(rings.records, offset + (oldest & ring))
+
+
+@lean
+def _slot_for(
+    slots: Slots, sets: KeySets, key_set: int, hashed: int, records: Int64s, record: int
+) -> int:
     """The slot of a tuple's key; a new key gets a new slot."""
     buckets, table = slots.buckets, slots.table
     size = sets.size[key_set]
     link = LINKS + LINK_WIDTH * key_set
     codes = sets.tail[0] + CODES
-    hashed = key_set
-    for i in range(size):
-        hashed = mix(hashed * 31 + records[record, codes + sets.classes[key_set, i]])
     mask = len(buckets) - 1
     at = hashed & mask
     reusable = -1
@@ -195,7 +241,8 @@ def stage(rings: Rings, slots: Slots, sets: KeySets, sequence: Sequence, i: int,
         key_set = sets.of_stream[s, j]
         slot = NONE
         if sequence.joinable[i]:
-            slot = _slot_for(slots, sets, key_set, records, record)
+            hashed = _hash(sequence.codes, i, sets, key_set)
+            slot = _slot_for(slots, sets, key_set, hashed, records, record)
             # The tuple is counted at once, so that its slot is not given back while in use.
             slots.table[slot, N_TUPLES] += 1
         records[record, LINKS + LINK_WIDTH * key_set + SLOT] = slot

@@ -59,7 +59,9 @@ def times_of(
         values = column.cast(pa.int64())
     elif pt.is_uint64(kind):
         values = pc.if_else(pc.less_equal(column, pa.scalar(MAX_TIME, pa.uint64())), column, None)
-    numbers = values.fill_null(0).cast(pa.int64()).to_numpy()
+    # Arrow copies the column even where there is no null to be filled.
+    filled = values.fill_null(0) if values.null_count else values
+    numbers = filled.cast(pa.int64()).to_numpy()
     if pt.is_uint64(kind):
         numbers = np.where(
             np.asarray(values.is_valid()) | ~known, numbers, np.iinfo(np.int64).min + 1
