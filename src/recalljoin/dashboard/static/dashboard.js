@@ -466,7 +466,7 @@ function tables(now) {
   }
   const lost = now.lost.counts[0] || [];
   const why = now.lost.upto.map((upto, i) => [i === 0 ? "a member came just too late"
-    : `would have needed a wait of up to ${span(upto)}`, count(lost[i])]).filter((_, i) => lost[i]);
+    : `would have needed a wait of up to ${span(upto).replace(" ", "\u00a0")}`, count(lost[i])]).filter((_, i) => lost[i]);
   if (now.totals.beyond) why.push(["unknown: late tuples beyond the horizon", count(now.totals.beyond)]);
   if (now.totals.released_early) {
     why.push(["tuples released early, as too many waited", count(now.totals.released_early)]);
