@@ -71,10 +71,10 @@ def test_refused_times_are_mentioned_once_for_each_stream_and_reason(
         "come"
     )
     assert messages == [
-        "stream `s1`: rows of batch 7 are refused (3), as their time is further ahead of the stream "
-        "than `max_ahead`" + end.format("s1"),
-        "stream `s2`: rows of batch 8 are refused (2), as their time is out of range if its integers "
-        "count in ms (give `time_unit` if they do not)" + end.format("s2"),
+        "stream `s1`: rows of batch 7 are refused (3), as their time is further ahead of the "
+        "stream than `max_ahead`" + end.format("s1"),
+        "stream `s2`: rows of batch 8 are refused (2), as their time is out of range if its "
+        "integers count in ms (give `time_unit` if they do not)" + end.format("s2"),
     ]
 
 
