@@ -35,7 +35,7 @@ napoleon_google_docstring = False
 nitpicky = False
 
 
-def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:
+def name_pages(app: Sphinx, page: nodes.document, _name: str) -> None:
     """Let links that show the name of a file, as the repository wants them, show its title."""
     for link in page.findall(nodes.reference):
         shown = link.astext()
@@ -44,7 +44,7 @@ def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:
         title: Any = app.env.titles.get(PurePosixPath(shown).stem)
         if title is not None:
             link.clear()
-            link += nodes.inline("", title.astext())
+            link.append(nodes.inline("", title.astext()))
 
 
 def setup(app: Sphinx) -> None:
