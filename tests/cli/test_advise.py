@@ -123,7 +123,7 @@ def test_without_arrivals_there_is_a_loud_warning(inputs: list[str], tmp_path: P
     files = [f"--input={name}={tmp_path / 'bare.parquet'}" for name in "ab"]
     result = call(*files)
     assert result.exit_code == 0
-    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING: no column `arrival` in the input of a, b: " in result.stderr
     assert "WARNING" not in call(*files, "--arrival", "ts").stderr
 
 

@@ -38,6 +38,7 @@ def test_on_this_machine_joins_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ok  packages" in result.output
     assert "pyspark 4.3." in result.output
     assert "NO " not in result.output
+    assert result.output.splitlines()[-1] == "joins can run here"
 
 
 def test_java_that_is_missing_must_be_mended(
@@ -47,6 +48,7 @@ def test_java_that_is_missing_must_be_mended(
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1
     assert "NO  Java" in result.output
+    assert result.output.splitlines()[-1] == "joins cannot run here: mend Java first"
     assert "apt-get install openjdk-17-jre-headless" in result.output
 
 

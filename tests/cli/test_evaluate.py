@@ -152,7 +152,7 @@ def test_without_arrivals_and_without_results_there_are_loud_warnings(
     query = "SELECT count(*) FROM a [5 SEC], b [5 SEC] WHERE a.key = b.key"
     result = call("--query", query, *files, "--plot", str(tmp_path / "run.svg"))
     assert result.exit_code == 0, result.output
-    assert "WARNING: stream a, b has no column `arrival`" in result.stderr
+    assert "WARNING: no column `arrival` in the input of a, b: " in result.stderr
     assert "WARNING: the inputs hold no result at all" in result.stderr
     assert "WARNING: there is no result to draw" in result.stderr
     assert "100 %" not in result.stdout

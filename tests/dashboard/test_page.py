@@ -213,3 +213,20 @@ def test_each_chart_says_in_words_what_it_shows(shown: Shown) -> None:
     )
     assert words[0].startswith("Recall: target 0.9500, provisional ")
     assert all(words)
+
+
+def test_the_dot_of_the_forecast_is_at_a_wait_longer_than_any_that_was_needed(
+    shown: Shown,
+) -> None:
+    # A join whose tuples all came in time has a curve of one point, and still waits.
+    curve = "{k: [0], recall: [1]}"
+    browser = shown.load()
+    assert browser.run(f"return reaching({curve}, 100)") == {"k": [0, 100], "recall": [1, 1]}
+    assert browser.run(f"return present(reaching({curve}, 100), 100)") == [None, 1]
+    assert browser.run(f"return reaching({curve}, 0)") == {"k": [0], "recall": [1]}
+
+
+def test_small_and_large_numbers_can_be_told_apart_on_axes(shown: Shown) -> None:
+    numbers = [0, 0.0031, 0.004, 0.5, 2.25, 1234, 2_500_000]
+    told = shown.load().run("return arguments[0].map(count)", numbers)
+    assert told == ["0", "0.0031", "0.004", "0.5", "2.25", "1,234", "2.50 M"]

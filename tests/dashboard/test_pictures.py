@@ -148,6 +148,8 @@ def test_watching_goes_on_until_the_query_ends(
     looks = out.getvalue().splitlines()
     assert "batch 5" in looks[0]
     assert "batch 11" in looks[-1]
+    # Looks at which nothing had changed are not written down.
+    assert len(set(looks)) == len(looks)
 
 
 def test_watching_may_be_limited_in_time(live: Live) -> None:

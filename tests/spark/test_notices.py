@@ -71,10 +71,10 @@ def test_refused_times_are_mentioned_once_for_each_stream_and_reason(
         "come"
     )
     assert messages == [
-        "stream `s1`: 3 rows of batch 7 are refused, as their time is further ahead of the stream "
-        "than `max_ahead`" + end.format("s1"),
-        "stream `s2`: 2 rows of batch 8 are refused, as their time is out of range if its integers "
-        "count in ms (give `time_unit` if they do not)" + end.format("s2"),
+        "stream `s1`: rows of batch 7 are refused (3), as their time is further ahead of the "
+        "stream than `max_ahead`" + end.format("s1"),
+        "stream `s2`: rows of batch 8 are refused (2), as their time is out of range if its "
+        "integers count in ms (give `time_unit` if they do not)" + end.format("s2"),
     ]
 
 
@@ -114,4 +114,4 @@ def test_what_is_said_reaches_the_output_of_the_driver(tmp_path: Path) -> None:
     for name in "ab":
         text = f"times of stream `{name}` are taken as milliseconds: 17000000"
         assert done.stderr.count(text) == 1
-    assert done.stderr.count("stream `b`: 1 rows of batch 0 are refused, as their time is") == 1
+    assert done.stderr.count("stream `b`: rows of batch 0 are refused (1), as their time is") == 1

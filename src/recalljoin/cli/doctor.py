@@ -52,8 +52,11 @@ def doctor() -> None:
         click.echo(f"{mark} {each.what.ljust(width)}  {each.found}")
         if each.mend is not None:
             click.echo(f"    {' ' * width}  {each.mend}")
-    if any(each.mend is not None and each.is_needed for each in findings):
+    wrong = [each.what for each in findings if each.mend is not None and each.is_needed]
+    if wrong:
+        click.echo(f"joins cannot run here: mend {', '.join(wrong)} first")
         click.get_current_context().exit(1)
+    click.echo("joins can run here")
 
 
 def examine() -> Iterator[Finding]:

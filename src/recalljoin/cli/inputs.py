@@ -172,7 +172,7 @@ def warn_without_arrivals(files: dict[str, str], arrival: str | None) -> None:
     ]
     if bare:
         warn(
-            f"stream {', '.join(bare)} has no column `arrival`: all rows are taken to arrive in "
-            "step, file by file in the order of their rows. Files in order of time then seem to "
+            f"no column `arrival` in the input of {', '.join(bare)}: all rows are taken to arrive "
+            "in step, file by file in the order of their rows. Files in order of time then seem to "
             "need no wait at all, whatever the real delays were; name the column with --arrival"
         )

@@ -56,7 +56,7 @@ def lines_of(record: RunRecord, setup: Setup, *, exact: bool) -> list[tuple[str,
         recall = (
             f"{record.mean_recall:.4f}, mean of {n:,} periods of {period}; "
             f"{percent(record.phi())} of them reach {record.target:g}, "
-            f"{percent(record.phi(0.99))} reach 99 % of it"
+            f"{percent(record.phi(0.99))} reach {0.99 * record.target:g}"
         )
     else:
         recall = f"not measured: the join never came a whole period ({period}) far"

@@ -146,10 +146,13 @@ def lines(join: FollowedJoin) -> list[tuple[str, str, str]]:
 def _in_terminal(looks: Iterator[list[tuple[str, str, str]]]) -> None:
     console = Console()
     if not console.is_terminal:
-        # Into a file goes a line for each look, not a picture that moves.
+        # Into a file goes a line whenever something has changed, not a picture that moves.
+        before = ""
         for look in looks:
             text = "  ".join(f"{name} {now}" for name, now, _ in look)
-            console.print(text, highlight=False, soft_wrap=True)
+            if text != before:
+                console.print(text, highlight=False, soft_wrap=True)
+            before = text
         return
     with Live(console=console, refresh_per_second=8) as picture:
         for look in looks:

@@ -32,6 +32,7 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: 14px; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--rule); }
 th { border-bottom: 2px solid #888; }
 th:first-child, td:first-child { text-align: left; }
+td { white-space: nowrap; } table.words td { white-space: normal; }
 table.words td, table.words th { text-align: left; vertical-align: top; }
 .label { background: var(--label); border-left: 4px solid #e0a800; padding: .5rem 1rem; }
 """

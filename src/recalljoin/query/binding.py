@@ -317,8 +317,8 @@ def _schema(stream: Stream, schemas: Mapping[str, pa.Schema], faults: Faults) ->
     if schema is None and stream.table is not None:
         schema = find(stream.table, schemas)
     if schema is None:
-        hint = way_out(stream.table or stream.name, list(schemas), known_as="schemas")
-        faults.query.append(f"no schema is given for stream `{stream.name}`; {hint}")
+        hint = way_out(stream.table or stream.name, list(schemas), known_as="inputs")
+        faults.query.append(f"no input is given for stream `{stream.name}`; {hint}")
     return schema
 
 

@@ -241,7 +241,7 @@ class JoinLog:
         if last is not None and stream not in last.streams:
             message += "; " + way_out(stream, last.streams, known_as="streams")
         elif kind in ("late", "false_nulls"):
-            message += "; they are kept where the join is made with late_rows=True"
+            message += "; none has come yet, or the join was not made with late_rows=True"
         raise InvalidSetting(message)
 
 

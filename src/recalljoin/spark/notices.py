@@ -47,12 +47,12 @@ class Notices:
                 if reason in refused and (stream, reason) not in self._refused:
                     self._refused.add((stream, reason))
                     _LOG.warning(
-                        "stream `%s`: %d rows of batch %d are refused, as %s; "
+                        "stream `%s`: rows of batch %d are refused (%d), as %s; "
                         "rj.open(control_log).refused(%r) shows them, its progress() counts them "
                         "and those to come",
                         stream,
-                        refused[reason],
                         report.batch,
+                        refused[reason],
                         why,
                         stream,
                     )

@@ -147,7 +147,7 @@ def test_names_ignore_case() -> None:
 
 
 def test_a_stream_without_input_is_named() -> None:
-    with pytest.raises(InvalidQuery, match="no schema is given for stream `b`"):
+    with pytest.raises(InvalidQuery, match="no input is given for stream `b`"):
         replay(COUNT, {"a": streams()["a"]})
 
 

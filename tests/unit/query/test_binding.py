@@ -97,11 +97,11 @@ def test_a_missing_time_column_is_named_with_both_ways_out() -> None:
 
 def test_a_missing_schema_is_named() -> None:
     assert refused(TWO, {"a": schema(INT), "bb": schema(INT)}) == (
-        "no schema is given for stream `b`; did you mean `bb`?",
+        "no input is given for stream `b`; did you mean `bb`?",
     )
     assert refused(TWO, {}) == (
-        "no schema is given for stream `a`; there are no schemas",
-        "no schema is given for stream `b`; there are no schemas",
+        "no input is given for stream `a`; there are no inputs",
+        "no input is given for stream `b`; there are no inputs",
     )
 
 
@@ -147,7 +147,7 @@ def test_all_faults_come_together_and_none_twice() -> None:
     )
     good = schema(INT, k=INT)
     assert refused(query, {"a": good, "b": good}) == (
-        "no schema is given for stream `c`; known schemas: `a`, `b`",
+        "no input is given for stream `c`; known inputs: `a`, `b`",
         "in `a.x = b.x`: stream `a` has no column `x`; known columns: `ts`, `k`",
         "in `a.x = b.x`: stream `b` has no column `x`; known columns: `ts`, `k`",
         "in `a.k`: it is of type int64, not boolean; compare it with something",

@@ -13,8 +13,8 @@ const board = {
 
 const known = (value) => value !== null && value !== undefined;
 const count = (n) => !known(n) ? "–" : Math.abs(n) >= 1e6
-  ? `${(n / 1e6).toPrecision(3)} M`
-  : n.toLocaleString("en", { maximumFractionDigits: Math.abs(n) < 10 ? 2 : 0 });
+  ? `${(n / 1e6).toPrecision(3)} M` : Math.abs(n) < 1 ? `${+n.toPrecision(2)}`
+    : n.toLocaleString("en", { maximumFractionDigits: Math.abs(n) < 10 ? 2 : 0 });
 
 function span(s) {
   if (!known(s)) return "–";
@@ -466,7 +466,7 @@ function tables(now) {
   }
   const lost = now.lost.counts[0] || [];
   const why = now.lost.upto.map((upto, i) => [i === 0 ? "a member came just too late"
-    : `would have needed a wait of up to ${span(upto)}`, count(lost[i])]).filter((_, i) => lost[i]);
+    : `would have needed a wait of up to ${span(upto).replace(" ", "\u00a0")}`, count(lost[i])]).filter((_, i) => lost[i]);
   if (now.totals.beyond) why.push(["unknown: late tuples beyond the horizon", count(now.totals.beyond)]);
   if (now.totals.released_early) {
     why.push(["tuples released early, as too many waited", count(now.totals.released_early)]);
@@ -479,7 +479,7 @@ function tables(now) {
 }
 
 function still(now) {
-  const forecast = now.forecast || { k: [], recall: [] };
+  const forecast = reaching(now.forecast || { k: [], recall: [] }, now.k);
   const spec = { overTime: false };
   draw({ ...spec, id: "forecast", title: "Recall that other waits would have given", format: share,
     range: recallRange, empty: "not known yet; the policy `slack` tells it" },
@@ -513,6 +513,12 @@ function still(now) {
 }
 
 const shareOf = (x) => !known(x) ? "–" : `${+(100 * x).toPrecision(3)} %`;
+
+function reaching(forecast, k) {
+  // A longer wait than all that were needed gives what the longest of them gives.
+  if (!forecast.k.length || forecast.k.at(-1) >= k) return forecast;
+  return { k: [...forecast.k, k], recall: [...forecast.recall, forecast.recall.at(-1)] };
+}
 
 function present(forecast, k) {
   // The point of the curve nearest to K.
