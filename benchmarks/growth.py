@@ -154,7 +154,8 @@ def _follow(n_sources: int) -> None:
     for tick in range(_TICKS):
         source = 1 + random.integers(0, n_sources, _PER_TICK)
         ts = tick * 100 + random.integers(0, 100, _PER_TICK)
-        followed.tick(plan, 1000, FOREVER, reduced(source, ts), front=(tick + 1) * 100)
+        marks, front = reduced(source, ts), np.array([(tick + 1) * 100])
+        followed.follow(plan, 1000, FOREVER, np.zeros(len(marks[0]), np.int64), marks, fronts=front)
 
 
 def _faster(tables: Tables, factor: int) -> Tables:

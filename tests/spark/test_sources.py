@@ -98,6 +98,22 @@ def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
         assert (other.produced.until == runs[0].produced.until).all()
 
 
+def test_hot_keys_change_nothing(tmp_path: Path) -> None:
+    streams = feeds(2, length=2 * MINUTE, silences=10)
+    one = live(tmp_path / "one", streams).run(2 * MINUTE, batch=SECOND)
+    spread = live(tmp_path / "hot", streams, cells=4, hot_keys={"s0.a": [0, 3]})
+    for until, then in ((50, 4), (80, 2), (120, 2)):
+        spread.run(until * SECOND, batch=SECOND)
+        spread.start(cells=then)
+    for name in ("held_by", "lead", "wait"):
+        found = [progress_table(each.every_batch)[name].to_pylist() for each in (one, spread)]
+        assert any(found[0])
+        assert found[1] == found[0]
+    assert spread.watermarks == one.watermarks
+    assert (spread.produced.ts == one.produced.ts).all()
+    assert (spread.produced.until == one.produced.until).all()
+
+
 def test_a_source_that_dies_holds_the_join_for_two_periods_at_most(tmp_path: Path) -> None:
     dies = 3 * MINUTE
     join = live(tmp_path, feeds(3, dies=dies)).run(LENGTH, batch=SECOND)

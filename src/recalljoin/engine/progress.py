@@ -31,6 +31,8 @@ class Held(NamedTuple):
     """How far the watermark may be behind the slowest stream for the sake of a source."""
     before: int = NEVER
     """Clock of the slowest source that matters before the first of the ticks."""
+    lengths: Int64s | None = None
+    """For how many ticks each of them stands, where ticks that change nothing are left out."""
 
 
 class Advance(NamedTuple):
@@ -88,12 +90,13 @@ class Clocks:
         progress.watermark = self.watermark
         progress.front = max(self.front, self.base_time)
 
-    def front_after(self, marks: Int64s, idle: NDArray[np.bool_], release: int) -> int:
-        """Clock of the slowest stream after a tick that is still to come."""
+    def fronts_after(
+        self, marks: Int64s, *, idle: NDArray[np.bool_] | None = None, release: int = NEVER
+    ) -> Int64s:
+        """Clock of the slowest stream after each tick of some that are still to come."""
         progress = Progress(len(self.local_times))
         self.put_into(progress)
-        _, fronts = progress.fronts_after(marks[np.newaxis], idle=idle[np.newaxis], release=release)
-        return int(fronts[-1])
+        return progress.fronts_after(marks, idle=idle, release=release)[1][1:]
 
 
 class Remembered(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ MOST_NAMES = 2 * MOST
 
 
 class FollowedSources:
-    """Clocks of all sources, tick by tick.
+    """Clocks of all sources.
 
     Parameters
     ----------
@@ -47,43 +47,55 @@ class FollowedSources:
         """Name of the slowest source that matters, if it is known."""
         return None if self.slowest == NEVER else self.names.get(self._holder)
 
-    def tick(
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is reported of sources after a tick."""
+        return {
+            "lead": None if self.lead == FOREVER else self.lead,
+            "held_by": self.held_by,
+            "slowest": self.slowest,
+            "n_sources": self.clocks.n_sources,
+        }
+
+    def follow(
         self,
         plan: SourcePlan,
         lead: int,
         leap: int,
+        tick: Int64s,
         marks: tuple[Int64s, Int64s, Int64s],
         *,
-        front: int,
+        fronts: Int64s,
     ) -> Held:
-        """Let one tick pass.
+        """Let ticks pass.
 
         Parameters
         ----------
         plan, lead
             How sources are followed, and how far the base time may be ahead of the slowest.
         leap
-            If sources run apart by more than this in the tick, the base time may not be ahead: so
-            do partitions of a backlog after a stop, before anybody could see it.
-        marks
-            The sources of the tick's tuples, with the largest time and number of tuples of each.
-        front
-            Clock of the slowest stream after the tick.
+            If sources run apart by more than this in a tick, the base time may not be ahead in that
+            tick: so do partitions of a backlog after a stop, before anybody could see it.
+        tick, marks
+            The ticks of tuples, counted from 0, and their sources with time and number of tuples.
+        fronts
+            Clock of the slowest stream after each tick.
         """
         self.clocks.epoch, self.clocks.spare = plan.epoch, plan.spare
         before = self.slowest
-        ticks = np.zeros(len(marks[0]), dtype=np.int64)
-        slowest, holder = self.clocks.advance(ticks, *marks, np.array([front], dtype=np.int64))
-        self.slowest, self._holder = int(slowest[0]), int(holder[0])
+        slowest, holder = self.clocks.advance(tick, *marks, fronts)
+        self.slowest, self._holder = int(slowest[-1]), int(holder[-1])
         if len(self.names) > MOST_NAMES:
             known = set(self.clocks.numbers.tolist())
             self.names = {number: name for number, name in self.names.items() if number in known}
-        fronts = np.array([front], dtype=np.int64)
-        gap = int(gaps_of(fronts, slowest)[0])
-        has_leapt = self._gap is not None and gap - self._gap > leap
-        self._gap = None if front == NEVER else gap
-        self.lead = 0 if has_leapt else lead
-        return Held(slowest, np.array([self.lead], dtype=np.int64), plan.max_wait, before)
+        gaps = gaps_of(fronts, slowest)
+        grown = np.diff(gaps, prepend=gaps[0] if self._gap is None else self._gap)
+        # Before all streams have begun, sources are not apart.
+        grown[1:][fronts[:-1] == NEVER] = 0
+        self._gap = None if fronts[-1] == NEVER else int(gaps[-1])
+        leads = np.where(grown > leap, 0, lead)
+        self.lead = int(leads[-1])
+        return Held(slowest, leads, plan.max_wait, before)
 
     def to_text(self) -> str:
         """Everything that is remembered."""

@@ -7,6 +7,8 @@ a micro-batch of one cell; the sum of two profiles describes both stretches, or 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -311,6 +313,12 @@ class Profile:
         for name in ("k_sync_sum", "unknown"):
             values[name] = np.array(values[name], dtype=np.float64)
         return cls(**values)
+
+
+def profile_of_cells(profiles: Sequence[Profile]) -> Profile:
+    """The profiles of all cells put together."""
+    # All cells follow all sources: more of them must not make what a step shows weigh more.
+    return replace(reduce(add, profiles), gaps=profiles[0].gaps)
 
 
 _HISTOGRAMS: dict[str, type[np.generic]] = {

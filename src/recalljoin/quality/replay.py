@@ -9,8 +9,6 @@ cells did is put together: results and lost results are added, and a tuple is co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from recalljoin.engine.step import Rounds, Step, drain, together
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.cell import Cell, Outcome, Share, kept_in
+from recalljoin.quality.profile import profile_of_cells
 from recalljoin.quality.profiling import Arrived, ClockTable, follow_ticks, follow_tuples, no_clocks
 from recalljoin.quality.source_lags import gaps_of, sources_of
 from recalljoin.query.durations import MAX_TIME
@@ -107,7 +106,7 @@ class Replay(ABC):
     @property
     def profile(self) -> Profile:
         """The profile of the steps that were pushed last."""
-        return reduce(add, (taken.profile for taken in self._taken))
+        return profile_of_cells([taken.profile for taken in self._taken])
 
     @property
     def kept(self) -> Kept:

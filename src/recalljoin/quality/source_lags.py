@@ -144,4 +144,5 @@ def lags_of(ts: Int64s, tick: Int64s, fronts: Int64s, held: Held) -> tuple[Tally
     (behind,) = np.nonzero(known[tick] & (ts <= fronts[tick]))
     own = fronts[tick[behind]] - ts[behind]
     keys = ROW * bins_of(lag[tick[behind]]) + bins_of(own)
-    return Tally.of(keys), Tally.of(bins_of(lag[1:][known[1:]]))
+    lengths = None if held.lengths is None else held.lengths[known[1:]]
+    return Tally.of(keys), Tally.of(bins_of(lag[1:][known[1:]]), lengths)

@@ -29,7 +29,7 @@ from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
 from recalljoin.spark.interpreters import check_workers
-from recalljoin.spark.packing import UNREADABLE, needed_schema, routed_schema
+from recalljoin.spark.packing import UNREADABLE, routed_schema
 from recalljoin.spark.planning import plan_join
 from recalljoin.spark.replay import (
     BLOCK_ORDER,
@@ -106,12 +106,6 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
         message = (
             f"stream {listed(bare)} is not a streaming DataFrame; name its column of arrival times "
             "in `arrival`, to replay it"
-        )
-        raise InvalidSetting(message)
-    if any(each.source is not None for each in query.streams):
-        message = (
-            "the sources of a stream are followed in streaming queries; for recorded data use "
-            "`recalljoin evaluate --source`, or recalljoin.replay with a `tick`"
         )
         raise InvalidSetting(message)
     with quick_start(spark):
@@ -192,7 +186,7 @@ def _replayed(
     blocks = None
     for s, stream in enumerate(streams):
         arrival = arrivals[stream.name]
-        needed = needed_schema(plan.cells.query, s)
+        needed = routed_schema(plan.cells.query, s)
         packing = in_blocks(
             needed,
             s,

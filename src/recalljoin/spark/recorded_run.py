@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +19,14 @@ from recalljoin.engine.progress import marks_of
 from recalljoin.engine.step import Rounds
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.cell import Cell, kept_in
+from recalljoin.quality.profile import profile_of_cells
 from recalljoin.quality.profiling import follow_marks
 from recalljoin.spark.packing import PLACE
 from recalljoin.spark.recorded_rows import Recorded, Rows
+from recalljoin.spark.recorded_sources import RecordedSources
 from recalljoin.spark.report import report_of
 from recalljoin.spark.shares import owned_by, shares_of
+from recalljoin.spark.source_parcels import follows_sources
 from recalljoin.spark.tick_cell import leave_late, leave_refused
 from recalljoin.spark.tuple_cell import Instance, TupleRun
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
     from recalljoin.quality.adaptation import Adaptation
     from recalljoin.quality.cell import Outcome, Share
+    from recalljoin.quality.source_lags import SourcePlan
     from recalljoin.spark.cell import ByTuple, CellPlan
 
 
@@ -49,9 +51,19 @@ class TickRun(Recorded):
         As in the base class.
     adaptation
         Chooses K and horizon.
+    sources
+        How sources are followed, if streams have any.
     """
 
-    def __init__(self, plan: CellPlan, adaptation: Adaptation, *, start: int, length: int) -> None:
+    def __init__(
+        self,
+        plan: CellPlan,
+        adaptation: Adaptation,
+        sources: SourcePlan,
+        *,
+        start: int,
+        length: int,
+    ) -> None:
         super().__init__(plan, start=start, length=length)
         self._adaptation = adaptation
         self._cells = [
@@ -63,6 +75,9 @@ class TickRun(Recorded):
             )
             for number in range(plan.grid.n_cells)
         ]
+        self._sources = (
+            RecordedSources(plan.query, sources) if follows_sources(plan.query) else None
+        )
         self._rounds = Rounds()
         self._last = -1
         self._seen_at: list[int | None] = [None] * len(plan.query.streams)
@@ -88,7 +103,11 @@ class TickRun(Recorded):
         query, grid = self.plan.query, self.plan.grid
         shares = shares_of(query, grid, arrivals, tick, self.plan.named_hot)
         marks = marks_of(tick, arrivals.stream, ts, n_ticks=len(numbers), m=m)
-        block = _Block(rows, shares, numbers, marks, self._idle(numbers, marks))
+        idle = self._idle(numbers, marks)
+        block = _Block(rows, shares, numbers, marks, idle)
+        if self._sources is not None:
+            fronts = self._cells[0].pipeline.clocks.fronts_after(marks, idle=idle)
+            self._sources.take(arrivals, tick, numbers, fronts)
         latest = follow_marks(marks, before=np.array(local_times)).latest
         first = ts[tick == tick[0]] if len(tick) else ts
         points = self._adaptation.clock.points(latest, earliest=int(first.min(initial=0)))
@@ -146,14 +165,18 @@ class TickRun(Recorded):
         first_rows = [cell.pipeline.n_arrived.copy() for cell in self._cells]
         idle = None if block.idle is None else block.idle[begin:end]
         parts = [share.between(begin, end) for share in block.shares]
+        held = None
+        if self._sources is not None:
+            held = self._sources.held(begin, end, adaptation.lead, adaptation.leap)
+        marks = block.marks[begin:end]
         works = [
-            cell.push_ticks(part, tick, k=k, marks=block.marks[begin:end], idle=idle, flags=flags)
+            cell.push_ticks(part, tick, k=k, marks=marks, idle=idle, held=held, flags=flags)
             for cell, (part, tick, flags) in zip(self._cells, parts, strict=True)
         ]
         began = time.perf_counter()
         taken = yield from self._rounds.run(works)
         seconds = time.perf_counter() - began
-        profile = reduce(add, (each.profile for each in taken))
+        profile = profile_of_cells([each.profile for each in taken])
         adaptation.observe(profile, sum(len(part) for part, _, _ in parts))
         if self.plan.log is None:
             return
@@ -202,6 +225,7 @@ class TickRun(Recorded):
     def _report(self, taken: list[Outcome], delivered: list[int], **tick: Any) -> None:
         if self.plan.log is None:
             return
+        of_sources = {} if self._sources is None else self._sources.told
         for n, (cell, each) in enumerate(zip(self._cells, taken, strict=True)):
             report = report_of(
                 self.plan,
@@ -211,6 +235,7 @@ class TickRun(Recorded):
                 batch=self._n_reports,
                 n_delivered=delivered[n],
                 earliest=each.earliest,
+                **of_sources,
                 **tick,
             )
             self.plan.log.write_report(report)

@@ -18,6 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.quality.source_lags import SourcePlan
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, finest
 from recalljoin.spark.cell import ByTuple, Watch, gathered
 from recalljoin.spark.columns import quoted
@@ -182,7 +183,8 @@ class Replayer:
             run = TupleRecording(self.plan, self.plan.mode, start=self.start, length=self.length)
         else:
             adaptation = self.policy.adaptation(self.horizon)
-            run = TickRun(self.plan, adaptation, start=self.start, length=self.length)
+            sources = SourcePlan.of(self.policy.settings)
+            run = TickRun(self.plan, adaptation, sources, start=self.start, length=self.length)
         held: list[_Rows] = []
         for block in _blocks(batches):
             first = int(block.tick[0])

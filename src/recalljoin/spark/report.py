@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from recalljoin.engine.output import time_type
 from recalljoin.engine.times import NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
-from recalljoin.quality.profile import Profile
+from recalljoin.quality.profile import Profile, profile_of_cells
 from recalljoin.spark.hot_keys import Heavy
 
 if TYPE_CHECKING:
@@ -247,8 +246,7 @@ def merged(reports: Iterable[Report]) -> Report:
         n_delivered=sum(report.n_delivered for report in cells),
         loads=tuple(load for report in cells for load in report.loads),
         n_restored=sum(report.n_restored for report in cells),
-        # All cells follow all sources: more of them must not make what a batch shows weigh more.
-        profile=replace(reduce(add, (report.profile for report in cells)), gaps=first.profile.gaps),
+        profile=profile_of_cells([report.profile for report in cells]),
         seconds=seconds,
     )
 

@@ -40,27 +40,29 @@ def follows_sources(query: BoundQuery) -> bool:
     return any(stream.source is not None for stream in query.streams)
 
 
-def source_table(query: BoundQuery, s: int, table: pa.Table, ts: Int64s) -> pa.Table:
-    """The sources of a stream's tuples: columns ``source``, ``top``, ``n`` and ``name``.
+def numbers_of(query: BoundQuery, s: int, table: pa.Table) -> Int64s:
+    """For each of a stream's tuples the number of its source.
 
     A stream that does not say where its tuples are from is one source.
     """
     column = query.streams[s].source
-    of_stream = np.full(len(ts), s, dtype=np.uint64)
-    if column is None:
-        numbers, names = combined(of_stream, of_stream), None
-    else:
-        names = table.column(column).combine_chunks()
-        numbers = combined(hashed(names), of_stream)
-    numbered = np.maximum(numbers, np.uint64(1)).view(np.int64)
-    source, top, n = reduced(numbered, ts)
-    texts = pa.array([query.streams[s].name] * len(source), pa.string())
-    if names is not None:
+    of_stream = np.full(table.num_rows, s, dtype=np.uint64)
+    own = of_stream if column is None else hashed(table.column(column).combine_chunks())
+    return np.maximum(combined(own, of_stream), np.uint64(1)).view(np.int64)
+
+
+def source_table(query: BoundQuery, s: int, table: pa.Table, ts: Int64s) -> pa.Table:
+    """The sources of a stream's tuples: columns ``source``, ``top``, ``n`` and ``name``."""
+    column = query.streams[s].source
+    numbers = numbers_of(query, s, table)
+    source, top, n = reduced(numbers, ts)
+    names = pa.array([query.streams[s].name] * len(source), pa.string())
+    if column is not None:
         # Any tuple of a source will do: all have the same name.
-        order = np.argsort(numbered, kind="stable")
-        firsts = np.searchsorted(numbered[order], source)
-        texts = names.take(pa.array(order[firsts])).cast(pa.string())
-    return pa.table({"source": source, "top": top, "n": n, "name": texts})
+        order = np.argsort(numbers, kind="stable")
+        firsts = np.searchsorted(numbers[order], source)
+        names = table.column(column).take(pa.array(order[firsts])).cast(pa.string())
+    return pa.table({"source": source, "top": top, "n": n, "name": names})
 
 
 def merged_marks(tables: Iterable[pa.Table], limit: int) -> SourceMarks:

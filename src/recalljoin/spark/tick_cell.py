@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.chunks import rebuild
 from recalljoin.engine.pipeline import Pipeline
-from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.engine.times import NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.cell import Cell
 from recalljoin.quality.followed import FollowedSources
@@ -162,12 +162,15 @@ class TickCell:
         if delivery.control is not None and delivery.control.sources is not None:
             meta.follows = delivery.control.sources
         plan, lead, leap = told_of_sources(meta.follows)
-        front = self._cell.pipeline.clocks.front_after(
-            delivery.marks, idle, self._release(delivery.control)
+        fronts = self._cell.pipeline.clocks.fronts_after(
+            delivery.marks[np.newaxis],
+            idle=idle[np.newaxis],
+            release=self._release(delivery.control),
         )
         source, top, n, names = delivery.sources()
         sources.names.update(names)
-        return sources.tick(plan, lead, leap, (source, top, n), front=front)
+        tick = np.zeros(len(source), dtype=np.int64)
+        return sources.follow(plan, lead, leap, tick, (source, top, n), fronts=fronts)
 
     @staticmethod
     def _release(control: Control | None) -> int:
@@ -255,20 +258,8 @@ class TickCell:
             n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
             idle=tuple(self._idle.tolist()),
-            **self._of_sources(),
+            **({} if self._cell.sources is None else self._cell.sources.told),
         )
-
-    def _of_sources(self) -> dict[str, Any]:
-        """What is reported of sources, where they are followed."""
-        sources = self._cell.sources
-        if sources is None:
-            return {}
-        return {
-            "lead": None if sources.lead == FOREVER else sources.lead,
-            "held_by": sources.held_by,
-            "slowest": sources.slowest,
-            "n_sources": sources.clocks.n_sources,
-        }
 
 
 def leave_refused(
