@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import LongType, StructType
 
@@ -29,7 +30,7 @@ from tests.unfolding import unfolded
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LENGTH = 3 * MINUTE
 NAMES = ("s1", "s2")
@@ -105,6 +106,26 @@ def test_a_recording_gives_what_a_replay_gives(
     assert found != replayed(tables, None, 100)
     monkeypatch.setattr(replay, "ROWS_AT_ONCE", 500)
     assert joined(planned("device"), tables, 100) == found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("source", [None, "device"])
+def test_a_recording_on_spark_gives_what_a_replay_gives(
+    spark: SparkSession, tmp_path: Path, tables: dict[str, pa.Table], source: str | None
+) -> None:
+    # The streams begin at different moments; ticks are counted from the first of them.
+    assert tables["s1"]["at"][0].as_py() != tables["s2"]["at"][0].as_py()
+    streams = []
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / name)
+        frame = spark.read.parquet(str(tmp_path / name))
+        streams.append(rj.Stream(name, frame, window=SECOND, arrival="at", source=source))
+    found = rj.join(
+        *streams, on="s1.a = s2.a", select="s1.ts AS one, s2.ts AS other", recall=0.99,
+        period="20 s", tick="100 ms",
+    ).toArrow()  # fmt: skip
+    rows = Counter(zip(found["one"].to_pylist(), found["other"].to_pylist(), strict=True))
+    assert rows == replayed(tables, source, 100)
 
 
 def test_cells_hot_keys_and_reports_change_nothing(

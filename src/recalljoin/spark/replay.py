@@ -60,7 +60,7 @@ def first_arrival(
     InvalidSetting
         When a row has no arrival, or an arrival that cannot be counted with.
     """
-    spans: dict[str, tuple[int, int]] = {}
+    spans: list[tuple[str, int, int]] = []
     units: set[TimeUnit] = {"ms"}
     for frame, column in zip(frames, columns, strict=True):
         name = sf.col(quoted(column))
@@ -73,13 +73,13 @@ def first_arrival(
             unit = unit_of(table.column(0).type, time_unit)
             units.add(unit)
             first, last = (int(_as_numbers(table.column(i))[0]) for i in (0, 2))
-            spans[column] = first * NANOSECONDS_PER[unit], last * NANOSECONDS_PER[unit]
+            spans.append((column, first * NANOSECONDS_PER[unit], last * NANOSECONDS_PER[unit]))
     most = MAX_TIME * NANOSECONDS_PER[finest(units)]
-    for column, (first, last) in spans.items():
+    for column, first, last in spans:
         if first < -most or last > most:
             message = f"`arrival` must be a time that can be counted; column {column!r} goes beyond"
             raise InvalidSetting(message)
-    return min((first for first, _ in spans.values()), default=None)
+    return min((first for _, first, _ in spans), default=None)
 
 
 def unit_of(kind: pa.DataType, time_unit: TimeUnit) -> TimeUnit:
