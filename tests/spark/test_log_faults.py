@@ -142,7 +142,8 @@ def test_of_two_joins_with_one_log_the_later_is_refused_before_it_writes(tmp_pat
         later.latestOffset(later.initialOffset(), NO_LIMIT)
     assert str(caught.value) == (
         f"`control_log` '{tmp_path}' belongs to another join; give every join a folder of its own, "
-        "and a query that starts again from its checkpoint the folder it had"
+        "a new one if its checkpoint is gone, and a query that starts again from its checkpoint "
+        "the folder it had"
     )
     assert (tmp_path / "hot").read_text() == "what the first has written"
     # The first one goes on, also after a restart from its checkpoint.
