@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recalljoin.errors import InvalidJob
@@ -48,6 +48,7 @@ def test_a_text_is_a_job_or_refused(content: bytes) -> None:
 
 
 @given(TABLES)
+@example({"streams": {"o": {"message_partition": None}}})
 def test_tables_of_any_shape_are_a_job_or_refused(told: dict[str, Any]) -> None:
     with suppress(InvalidJob):
         _Reading(FOLDER, {"HOME": "/home/me"}).read(told)

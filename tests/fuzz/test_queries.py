@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import recalljoin as rj
@@ -65,6 +65,7 @@ def test_a_query_is_read_or_refused(text: str) -> None:
 
 @HALF
 @given(st.one_of(soup(TERMS, most=12), mutated(CONDITIONS), ODD))
+@example("ELSE")
 def test_a_condition_is_computed_or_refused(condition: str) -> None:
     streams = [rj.Stream(name, window=3) for name in ("x", "y")]
     with suppress(RecallJoinError):

@@ -144,6 +144,7 @@ lat_rows = true
         ('time = "ts"', 'time = "ts"\nmessage_partition = "TS"', "`schema` has `TS` already"),
         ('format = "json"', 'format = "json"\nmessage_partition = "p"', "is for `kafka` only"),
         ('checkpoint = "ck"', 'checkpoint = "ck"\nstreams = 3', "no TOML"),
+        ('time = "ts"', "message_partition = 3", "must be a text, got 3; write message_partition"),
         ("[streams.o]", "[streams]\no = 1\n[x]", "`streams` must be tables; write [streams.o]"),
     ],
 )
@@ -197,6 +198,7 @@ def test_a_schema_is_written_as_in_spark(text: str, kind: pa.DataType) -> None:
         ("id DECIMAL(50)", "is no type that a schema may have; the types are BOOLEAN"),
         ("id INT) PARTITIONED BY (x INT", "is more than columns with their types"),
         ("id LONGG", "did you mean `LONG` by `LONGG`?"),
+        ("s STRUCT<x: INT NOT NULL>", "NOT NULL is for columns, and `x` is a field of a STRUCT"),
         ("a " + "ARRAY<" * 600 + "INT" + ">" * 600, "too many brackets"),
     ],
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.test_running_query import Inputs
+from tests.spark.test_running_query import Inputs, pairs
 from tests.spark.test_streaming_query import run
 
 if TYPE_CHECKING:
@@ -148,6 +148,32 @@ def test_a_query_that_runs_on_plans_no_batches_without_data(
         assert query.lastProgress["batchId"] <= before + 1
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize("shuffle", ["deduplicated", "divided anew"])
+def test_a_bounded_run_over_streams_that_are_shuffled_ends(
+    spark: SparkSession, tmp_path: Path, shuffle: str
+) -> None:
+    inputs = Inputs(spark, tmp_path)
+    inputs.write("s1", 1, 2)
+    inputs.write("s2", 1, 3)
+    inputs.frames = [
+        frame.dropDuplicates() if shuffle == "deduplicated" else frame.repartition(2)
+        for frame in inputs.frames
+    ]
+    query = (
+        inputs.joined(k=0, flush=True)
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
+    assert pairs(tmp_path) == [(1, 1), (1, 3), (2, 1), (2, 3)]
 
 
 def test_two_joins_with_one_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:

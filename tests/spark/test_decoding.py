@@ -36,7 +36,9 @@ BAD: list[bytes | None] = [
 ]  # fmt: skip
 
 
-def decoded(spark: SparkSession, values: list[bytes | None]) -> list[dict[str, Any]]:
+def decoded(
+    spark: SparkSession, values: list[bytes | None], *, ddl: str = DDL
+) -> list[dict[str, Any]]:
     """What becomes of messages, in their order."""
     from pyspark.sql import functions as sf
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -46,7 +48,7 @@ def decoded(spark: SparkSession, values: list[bytes | None]) -> list[dict[str, A
 
     numbers = list(range(len(values)))
     frame = spark.createDataFrame(pa.table({"n": numbers, "value": pa.array(values, pa.binary())}))
-    schema = from_arrow_schema(schema_of_ddl(DDL))
+    schema = from_arrow_schema(schema_of_ddl(ddl))
     beside = {"n": sf.col("n")}
     rows = decode(frame, sf.col("value"), schema, beside=beside, options={})
     return [row.asDict(recursive=True) for row in rows.orderBy("n").collect()]
@@ -66,6 +68,30 @@ def test_what_fits_is_read_and_what_does_not_is_told_apart(spark: SparkSession) 
 
 def _is_told(bad: bytes | None, row: dict[str, Any]) -> bool:
     return bool(row[UNREADABLE] == (bad or b"").decode(errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("TINYINT", ["-128", "127", "null"], ["128", "255", "-129", "256", "1.5"]),
+        ("ARRAY<TINYINT>", ["[1, null, -128]", "[]", "null"], ["[1, 200]", "[256]"]),
+        ("STRUCT<n: MAP<STRING, TINYINT>>", ['{"n": {"k": 5}}'], ['{"n": {"k": 128}}']),
+        ("STRING", [r'"\ud83d\ude00"', r'"\\ud800"', r'"\u00e9"', r'"\\\\"'],
+                   [r'"\ud800"', r'"\uDC00"', r'"x\ud800\u0041"', r'"\\\ud800"',
+                    r'"\ude00\ud83d"']),
+    ],
+)  # fmt: skip
+def test_values_that_spark_would_change_without_a_word_are_told_apart(
+    spark: SparkSession, kind: str, good: list[str], bad: list[str]
+) -> None:
+    rows = decoded(
+        spark, [f'{{"v": {value}}}'.encode() for value in (*good, *bad)], ddl=f"v {kind}"
+    )
+    for value, row in zip(good, rows, strict=False):
+        assert row[UNREADABLE] is None
+        assert row["v"] == json.loads(value)
+    for value, row in zip(bad, rows[len(good) :], strict=True):
+        assert row[UNREADABLE] == f'{{"v": {value}}}'
 
 
 def fits(text: str) -> bool | None:

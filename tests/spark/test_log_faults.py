@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +144,8 @@ def test_of_two_joins_with_one_log_the_later_is_refused_before_it_writes(tmp_pat
         later.latestOffset(later.initialOffset(), NO_LIMIT)
     assert str(caught.value) == (
         f"`control_log` '{tmp_path}' belongs to another join; give every join a folder of its own, "
-        "and a query that starts again from its checkpoint the folder it had"
+        "a new one if its checkpoint is gone, and a query that starts again from its checkpoint "
+        "the folder it had"
     )
     assert (tmp_path / "hot").read_text() == "what the first has written"
     # The first one goes on, also after a restart from its checkpoint.
@@ -216,6 +219,33 @@ def test_a_full_disk_stops_the_batch_with_a_word_and_leaves_no_half_file(
     _, report = join.batch(second, control=Control(k=0, clock=2), forget=True)
     assert [each.batch for each in ControlLog(str(tmp_path)).reports_after(-1)] == [0, 1]
     assert report.n_restored == 2
+
+
+def test_a_folder_that_becomes_read_only_stops_the_batch_and_can_be_used_again(
+    tmp_path: Path,
+) -> None:
+    def mount(*options: str) -> bool:
+        told = ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(tmp_path)]
+        return (
+            shutil.which("mount") is not None and not subprocess.run(told, check=False).returncode
+        )
+
+    if not mount("size=4m"):
+        pytest.skip("no disk can be mounted here")
+    try:
+        join = LocalJoin(BOUND, 2, tmp_path)
+        first, second = ticks(2)
+        join.batch(first, control=Control(k=0, clock=1))
+        stores = [store.copy() for store in join.stores]
+        assert mount("remount", "ro")
+        with pytest.raises(ControlLogError, match=r"cannot be written: .*Read-only file system"):
+            join.batch(second, control=Control(k=0, clock=2))
+        assert mount("remount", "rw")
+        join.stores = stores
+        join.batch(second, control=Control(k=0, clock=2), forget=True)
+        assert [each.batch for each in ControlLog(str(tmp_path)).reports_after(-1)] == [0, 1]
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -88,6 +88,15 @@ def test_rows_of_a_stream_with_any_name_are_kept_inside_the_log(
             "column `x.i` is interval year to month, which the join cannot take in; cast it, or "
             "drop it: frame.drop('i')",
         ),
+        (
+            ["string(id) COLLATE UTF8_LCASE AS s"],
+            "column `x.s` is string collate UTF8_LCASE, and the join compares text by its bytes; "
+            "write COLLATE UTF8_BINARY behind it, or compare lower(s)",
+        ),
+        (
+            ["array(string(id) COLLATE UNICODE_CI) AS v"],
+            "column `x.v` is array<string collate UNICODE_CI>, and the join compares text",
+        ),
         (["array() AS v"], "column `x.v` is array<void>, which the join cannot take in"),
         (["map() AS v"], "column `x.v` is map<void,void>, which the join cannot take in"),
         (["make_interval(1) AS v"], "column `x.v` is interval, which the join cannot take in"),

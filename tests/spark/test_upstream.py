@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql.connect.plan import DataSource, LogicalPlan, SetOperation, SubqueryAlias
+from pyspark.sql.connect.plan import (
+    DataSource,
+    Deduplicate,
+    LogicalPlan,
+    SetOperation,
+    SubqueryAlias,
+)
 
 from recalljoin.engine.times import FOREVER
-from recalljoin.spark.chained import Upstream, _in_connect
+from recalljoin.spark.chained import Upstream, _in_connect, _shuffles_in_connect
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
 from tests.spark.local_cells import LocalJoin
@@ -28,6 +34,12 @@ def test_every_control_source_in_a_plan_is_found() -> None:
     deep = SetOperation(read("control", "two"), SubqueryAlias(both, "b"), "union")
     assert sorted(_in_connect(deep, "control")) == ["one", "two"]
     assert list(_in_connect(other, "control")) == []
+
+
+def test_a_shuffle_in_a_plan_is_found() -> None:
+    plain = SetOperation(read("parquet", "one"), SubqueryAlias(read("rate", "two"), "a"), "union")
+    assert not _shuffles_in_connect(plain)
+    assert _shuffles_in_connect(SubqueryAlias(Deduplicate(plain, all_columns_as_keys=True), "b"))
 
 
 @pytest.mark.parametrize("flush", [False, True])

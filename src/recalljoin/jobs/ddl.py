@@ -135,7 +135,13 @@ def _type(kind: exp.DataType, column: str) -> pa.DataType:
     if kind.this == _KINDS.MAP and len(inner) == 2 and are_types:
         return pa.map_(*(_type(each, column) for each in inner))
     if kind.this == _KINDS.STRUCT and inner:
-        return pa.struct([_field(each) for each in inner])
+        fields = [_field(each) for each in inner]
+        never_null = [field.name for field in fields if not field.nullable]
+        if never_null:
+            message = f"column `{column}`: NOT NULL is for columns, and `{never_null[0]}` is a "
+            message += "field of a STRUCT; leave it out there"
+            raise InvalidQuery(message)
+        return pa.struct(fields)
     if kind.this == _KINDS.DECIMAL:
         digits = [each.name for each in inner]
         if all(each.isdecimal() for each in digits) and len(digits) <= 2:

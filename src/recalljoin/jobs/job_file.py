@@ -64,6 +64,7 @@ _EXAMPLES: Final = {
     "schema": 'schema = "id LONG, amount DOUBLE, ts TIMESTAMP"',
     "time": 'time = "ts"',
     "message_time": 'message_time = "ts"',
+    "message_partition": 'message_partition = "part"',
     "key": 'key = "id"',
 }
 

@@ -119,7 +119,12 @@ def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = No
     except RecursionError:
         fault = f"the {source.what} is nested too deeply; drop parentheses or split it"
         raise InvalidQuery(fault) from None
-    (tree,) = trees
+    # The parser makes no tree of a word that ends what was never begun, such as ELSE alone.
+    tree = trees[0] if trees else None
+    if tree is None and tokens:
+        first, last = tokens[0], tokens[-1]
+        message = f"unexpected `{first.text}`"
+        raise InvalidQuery(source.marked(message, first.start, last.end))
     if tree is None:
         fault = f"the {source.what} is empty; write it out or leave it away"
         raise InvalidQuery(fault)

@@ -243,9 +243,9 @@ def _refuse_duplicates(names: list[str], lowering: Lowering) -> None:
                 f"an output is called `{name}`, as the column with the time of the result is; give "
                 f"it another name, as in `{name} AS {name}_in`"
             )
-        if name in seen:
+        if name.lower() in seen:
             lowering.faults.append(
-                f"two outputs are called `{name}`; give one another name with AS, "
-                "or select `*` for one struct per stream"
+                f"two outputs are called `{name}` (names ignore case); give one another name "
+                "with AS, or select `*` for one struct per stream"
             )
-        seen.add(name)
+        seen.add(name.lower())

@@ -82,9 +82,15 @@ def arrow_schema(frame: DataFrame, *, stream: str | None = None) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
     from pyspark.sql.types import StructType  # noqa: PLC0415
 
+    faults = [
+        f"column `{field.name if stream is None else f'{stream}.{field.name}'}` is "
+        f"{field.dataType.simpleString()}, and the join compares text by its bytes; write "
+        f"COLLATE UTF8_BINARY behind it, or compare lower({field.name})"
+        for field in frame.schema.fields
+        if " collate " in field.dataType.simpleString()
+    ]
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
     fields: list[pa.Field] = []
-    faults: list[str] = []
     for field in frame.schema.fields:
         try:
             fields += to_arrow_schema(StructType([field]), timezone=zone)

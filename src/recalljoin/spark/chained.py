@@ -8,7 +8,7 @@ before it has ended, and not when that join has no result for a while.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from recalljoin.engine.times import FOREVER
 from recalljoin.spark.control import FORMAT
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
     from recalljoin.spark.batch_planner import ControlPlan
     from recalljoin.spark.control_log import ControlLog
+
+
+_SHUFFLES: Final = (
+    "Aggregate", "CoGroup", "Deduplicate", "Distinct", "FlatMapGroups", "GroupMap", "Join",
+    "MapGroups", "RebalancePartitions", "Repartition", "Sort", "TransformWithState",
+)  # fmt: skip
+"""How the operators of a plan begin to be called whose tasks run whether there are rows or not."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,36 @@ def upstream_of(frame: DataFrame) -> tuple[Upstream, ...]:
 def plans_of(frame: DataFrame) -> list[ControlPlan]:
     """The plans of the joins that a streaming DataFrame comes from."""
     return [Sealed.from_text(text).open() for text in _options_of_sources(frame, FORMAT)]
+
+
+def runs_in_every_batch(frame: DataFrame) -> bool:
+    """Whether tasks of a streaming DataFrame run even in batches in which its sources rest.
+
+    A task without rows then says nothing about whether the input has ended.
+    """
+    if is_connected(frame.sparkSession):
+        return _shuffles_in_connect(getattr(frame, "_plan", None))
+    pending = [frame._jdf.queryExecution().analyzed()]
+    while pending:
+        node = pending.pop()
+        if node.nodeName().startswith(_SHUFFLES):
+            return True
+        children = node.children()
+        pending += [children.apply(n) for n in range(children.size())]
+    return False
+
+
+def _shuffles_in_connect(plan: Any) -> bool:
+    if plan is None:
+        return False
+    base = type(plan).__mro__[-2]
+    inner = [
+        each
+        for value in vars(plan).values()
+        for each in (value if isinstance(value, list | tuple) else [value])
+        if isinstance(each, base)
+    ]
+    return type(plan).__name__.startswith(_SHUFFLES) or any(map(_shuffles_in_connect, inner))
 
 
 def _options_of_sources(frame: DataFrame, source: str) -> Iterator[str]:

@@ -82,7 +82,8 @@ class ControlLog(LogFolder):
         if not owner.startswith(found):
             message = (
                 f"`control_log` {self.shown!r} belongs to another join; give every join a folder "
-                "of its own, and a query that starts again from its checkpoint the folder it had"
+                "of its own, a new one if its checkpoint is gone, and a query that starts again "
+                "from its checkpoint the folder it had"
             )
             raise InvalidSetting(message)
 

@@ -23,7 +23,7 @@ from recalljoin.query.durations import (
 )
 from recalljoin.query.expressions import columns
 from recalljoin.query.spelling import listed
-from recalljoin.spark.chained import upstream_of
+from recalljoin.spark.chained import runs_in_every_batch, upstream_of
 from recalljoin.spark.columns import in_arrow, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
@@ -137,8 +137,9 @@ def _streaming(
     control = Sealed.of(plan.control(flush=settings.flush, upstream=upstream)).to_text()
     parcels = spark.readStream.format(FORMAT).option("plan", control).load()
     for s, stream in enumerate(plan.query.streams):
-        route = routing(plan.cells, s, watches=plan.finds_hot_keys, is_chained=bool(before[s]))
         frame = plan.frames[stream.name]
+        always = bool(before[s]) or runs_in_every_batch(frame)
+        route = routing(plan.cells, s, watches=plan.finds_hot_keys, always=always)
         read = [*needed[s].names, *(name for name in frame.columns if name == UNREADABLE)]
         task = plainly(route, f"route_{stream.name}")
         parcels = parcels.unionAll(in_arrow(frame, read, task, PARCELS_DDL))

@@ -124,8 +124,8 @@ class Router:
         Whether keys that many tuples have are to be noticed.
     max_ahead
         Times further ahead of the stream than this are to be noticed; None to notice none.
-    is_chained
-        Whether the stream comes from another join, whose tasks run in every batch.
+    always
+        Whether tasks of the stream run in every batch, as those behind another join or a shuffle.
     """
 
     query: BoundQuery
@@ -134,7 +134,7 @@ class Router:
     hot: Hot = NOT_HOT
     watches: bool = False
     max_ahead: int | None = None
-    is_chained: bool = False
+    always: bool = False
 
     @property
     def grid(self) -> Grid:
@@ -161,7 +161,7 @@ class Router:
             # A task without rows sends heads, too: its source has moved on, if only over an empty
             # file, so this is not the end of the input.
             nothing: Bodies = [(cell, None) for cell in range(self.grid.n_cells)]
-            head = Head(TUPLES, self.stream, task, tells_nothing=self.is_chained)
+            head = Head(TUPLES, self.stream, task, tells_nothing=self.always)
             yield self._parcels(head, nothing)
 
     def packed(self, table: pa.Table, task: int, part: int) -> Iterator[pa.RecordBatch]:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def routing(
-    plan: CellPlan, s: int, *, watches: bool, is_chained: bool = False
+    plan: CellPlan, s: int, *, watches: bool, always: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Pack the tuples of stream ``s``; ``watches`` for keys that many tuples have.
 
-    ``is_chained`` says that the stream comes from another join.
+    ``always`` says that tasks of the stream run in every batch.
     """
     hot, max_ahead = plan.named_hot, plan.max_ahead
-    router = Router(plan.query, plan.layout, s, hot, watches, max_ahead, is_chained)
+    router = Router(plan.query, plan.layout, s, hot, watches, max_ahead, always)
     sealed = Sealed.of(router)
     log = None if plan.log is None else LogFolder(plan.log.folder)
 

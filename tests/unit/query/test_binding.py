@@ -151,7 +151,7 @@ def test_all_faults_come_together_and_none_twice() -> None:
         "in `a.x = b.x`: stream `a` has no column `x`; known columns: `ts`, `k`",
         "in `a.x = b.x`: stream `b` has no column `x`; known columns: `ts`, `k`",
         "in `a.k`: it is of type int64, not boolean; compare it with something",
-        "two outputs are called `k`; give one another name with AS, "
+        "two outputs are called `k` (names ignore case); give one another name with AS, "
         "or select `*` for one struct per stream",
         "`basic_window` must not be longer than the smallest window, got 1 min and 5 s; "
         "write a shorter one or leave it out",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +170,12 @@ def test_results_come_in_many_forms(result: Any, expected: list[Any]) -> None:
             "array of that length, register it with scalar=True if it takes one row at a time",
         ),
         (
+            np.zeros((3, 2)),
+            "function `fixed` returned an array of 2 dimensions for 3 rows; a vectorised function "
+            "returns one array of that length, register it with scalar=True if it takes one row at "
+            "a time",
+        ),
+        (
             1.0,
             "function `fixed` returned one value for 3 rows; a vectorised function returns one "
             "array of that length, register it with scalar=True if it takes one row at a time",
@@ -183,12 +190,22 @@ def test_a_result_of_another_length_is_an_error(result: Any, message: str) -> No
     assert str(caught.value) == message
 
 
+def test_a_function_that_ends_its_process_is_an_error_of_that_function() -> None:
+    functions = Functions()
+    functions.register(lambda _x: sys.exit(0), name="leave")
+    with pytest.raises(FunctionError, match="function `leave` failed: SystemExit: 0"):
+        run("leave(a.f)", functions)
+
+
 def test_a_result_of_another_type_is_an_error() -> None:
     functions = Functions()
     functions.register(lambda _x: np.array(["a", "b", "c"]), name="words")
     functions.register(lambda x: x + 0.5, name="halves", returns="bigint")
+    functions.register(lambda x: x * 1j, name="complex")
     with pytest.raises(FunctionError, match="function `words` returned values that are not double"):
         run("words(a.f)", functions)
+    with pytest.raises(FunctionError, match="`complex` returned values that are not double"):
+        run("complex(a.f)", functions)
     with pytest.raises(FunctionError, match="function `halves` returned values that are not int64"):
         run("halves(a.i)", functions)
 

@@ -186,8 +186,8 @@ def test_what_is_selected_is_computed_by_spark_from_columns() -> None:
         (
             None,
             "a.x, b.x",
-            "two outputs are called `x`; give one another name with AS, or select "
-            "`*` for one struct per stream",
+            "two outputs are called `x` (names ignore case); give one another name with AS, or "
+            "select `*` for one struct per stream",
         ),
     ],
 )

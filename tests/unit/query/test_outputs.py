@@ -81,7 +81,12 @@ def test_all_columns_of_a_stream() -> None:
         ("* EXCEPT (a1)", "`* EXCEPT (a1)` is not supported; name the columns you want"),
         (
             "s1.a1, s1.a1",
-            "two outputs are called `a1`; give one another name with AS, "
+            "two outputs are called `a1` (names ignore case); give one another name with AS, "
+            "or select `*` for one struct per stream",
+        ),
+        (
+            "s1.a1 AS v, s2.b AS V",
+            "two outputs are called `V` (names ignore case); give one another name with AS, "
             "or select `*` for one struct per stream",
         ),
         ("q.*", "in `q.*`: no stream `q` in FROM; known streams: `s1`, `s2`"),

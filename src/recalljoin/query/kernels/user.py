@@ -63,7 +63,7 @@ def _on_complete(user: UserFunction, arrays: Sequence[pa.Array], length: int) ->
     given = [array.to_numpy(zero_copy_only=False) for array in arrays]
     try:
         result = user.function(*given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FunctionError(_failure(user, error)) from error
     return _checked(user, result, length)
 
@@ -72,7 +72,7 @@ def _per_row(user: UserFunction, arrays: Sequence[pa.Array], length: int) -> Any
     table = zip(*(array.to_pylist() for array in arrays), strict=True) if arrays else [()] * length
     try:
         values = [user.function(*row) for row in table]
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FunctionError(_failure(user, error)) from error
     return _checked(user, values, length)
 
@@ -84,9 +84,14 @@ def _checked(user: UserFunction, result: Any, length: int) -> Any:
         mask = np.ma.getmaskarray(result) if isinstance(result, np.ma.MaskedArray) else None
         result = np.asarray(result)
         if result.ndim == 1:
-            result = pa.array(result, mask=mask) if result.dtype != object else result.tolist()
+            # What Arrow has no type for, such as complex numbers, is refused like any other value.
+            known = result.dtype != object and result.dtype.kind != "c"
+            result = pa.array(result, mask=mask) if known else result.tolist()
     if not isinstance(result, pa.Array | list) or len(result) != length:
-        got = "one value" if getattr(result, "ndim", 1) == 0 else f"{len(result)} values"
+        n_dimensions = getattr(result, "ndim", 1)
+        got = f"an array of {n_dimensions} dimensions"
+        if n_dimensions < 2:
+            got = f"{len(result)} values" if n_dimensions else "one value"
         fault = (
             f"function `{user.name}` returned {got} for {length} rows; "
             "a vectorised function returns one array of that length, "
@@ -122,5 +127,5 @@ def _is_kind_of(given: pa.DataType, wanted: pa.DataType) -> bool:
     )
 
 
-def _failure(user: UserFunction, error: Exception) -> str:
+def _failure(user: UserFunction, error: BaseException) -> str:
     return f"function `{user.name}` failed: {type(error).__name__}: {error}"
