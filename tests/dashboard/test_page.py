@@ -139,6 +139,9 @@ def test_the_source_that_holds_the_join_is_named(
             "[...document.querySelectorAll('#sources tbody tr')].map((r) => r.cells[0].innerText)"
         )
         assert {"1", "2"} <= set(browser.run(f"return {names}"))
+        behind = browser.run(f"return {names.replace('#sources', '#behind')}")
+        assert behind == [each["name"] for each in sources["furthest"]]
+        assert behind[0] == "1"
         assert browser.messages() == []
     finally:
         board.stop()

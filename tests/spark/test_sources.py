@@ -73,6 +73,31 @@ def test_a_join_that_waits_for_sources_waits_less_and_loses_less(tmp_path: Path)
     assert {row["sources"] for row in progress[10:]} == {2 * DEVICES}
 
 
+def test_the_sources_furthest_behind_are_told_by_name(tmp_path: Path) -> None:
+    streams = feeds(1, length=2 * MINUTE, silences=0)
+    # Devices 1 and 3 of the first stream fall silent one after the other, and do not come back.
+    first = streams[0]
+    silent = [(1, 80 * SECOND), (3, 85 * SECOND)]
+    gone = [(first.device == who) & (first.ts >= since) for who, since in silent]
+    kept = ~(gone[0] | gone[1])
+    assert first.device is not None
+    streams[0] = Feed.of(first.ts[kept], first.key[kept], first.at[kept], first.device[kept])
+    runs = [live(tmp_path / name, streams, cells=n) for name, n in (("one", 1), ("three", 3))]
+    told = []
+    for join in runs:
+        for until in (60, 95):
+            join.run(until * SECOND, batch=SECOND)
+            join.start()
+        told.append(progress_table(join.every_batch)["furthest_behind"].to_pylist())
+    last = told[0][-1]
+    assert [each["source"] for each in last[:2]] == ["1", "3"]
+    for each, since in zip(last, (80, 85), strict=False):
+        assert abs(each["behind"] - timedelta(seconds=95 - since)) < timedelta(milliseconds=500)
+    assert len(last) == 5
+    assert all(each["behind"] < timedelta(seconds=1) for each in last[2:])
+    assert told[1] == told[0]
+
+
 def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:
     streams = feeds(2, length=2 * MINUTE, silences=10)
     runs = []

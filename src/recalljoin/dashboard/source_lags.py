@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from recalljoin.spark.progress import held_for, source_lag
+from recalljoin.spark.progress import furthest_behind, held_for, source_lag
 
 if TYPE_CHECKING:
     from recalljoin.spark.clocks import Clock
@@ -41,6 +41,10 @@ class SourceLags:
             "lead": lead,
             "held_by": None if held is None else name,
             "held_for": held,
+            "furthest": [
+                {"name": source, "behind": clock.ms(length) / 1000}
+                for source, length in furthest_behind(report)
+            ],
         }
         return {"source_behind": behind, "lead": lead}
 

@@ -98,6 +98,16 @@ class SourceClocks:
         """Numbers of the sources that have a clock of their own."""
         return self._sources[_ID, 1 : int(self._state[_N])]
 
+    def furthest_behind(self, most: int) -> tuple[Int64s, Int64s]:
+        """Numbers and clocks of the sources with the smallest clocks, the smallest first.
+
+        Sources that share a clock are left out, and so are those that weigh nothing.
+        """
+        numbers, clocks, now, before = self._sources[:, 1 : int(self._state[_N])]
+        (weighty,) = np.nonzero(now + before)
+        first = weighty[np.lexsort((numbers[weighty], clocks[weighty]))[:most]]
+        return numbers[first], clocks[first]
+
     def snapshot(self) -> dict[str, Any]:
         """Everything it remembers, as values that JSON can hold."""
         n, end = self._state.tolist()

@@ -22,6 +22,10 @@ MOST_NAMES = 2 * MOST
 """Names that are remembered; when there are more, those of forgotten sources are dropped."""
 
 
+MOST_TOLD = 5
+"""Sources that are reported by name, those furthest behind."""
+
+
 class FollowedSources:
     """Clocks of all sources.
 
@@ -55,7 +59,16 @@ class FollowedSources:
             "held_by": self.held_by,
             "slowest": self.slowest,
             "n_sources": self.clocks.n_sources,
+            "furthest": self._furthest(),
         }
+
+    def _furthest(self) -> tuple[tuple[str, int], ...]:
+        if not self.names:
+            # All cells but the first follow sources without their names.
+            return ()
+        numbers, clocks = (each.tolist() for each in self.clocks.furthest_behind(MOST_TOLD))
+        named = zip(numbers, clocks, strict=True)
+        return tuple((self.names[n], clock) for n, clock in named if n in self.names)
 
     def follow(
         self,

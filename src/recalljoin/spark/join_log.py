@@ -83,8 +83,10 @@ class JoinLog:
             streams have sources: how many ``sources`` have a clock, the ``lead`` that the join may
             have over the slowest one before it stops (null: it stops for none), and while it
             stops, which source it is ``held_by``, and how far that source is behind the slowest
-            stream (``held_for``). A watermark that has not begun or has ended is null. There are no
-            rows before the first batch has ended.
+            stream (``held_for``). ``furthest_behind``: the five sources furthest behind the slowest
+            stream, each as ``source`` and how far it is ``behind``, whether the join waits for it
+            or passes it over because it weighs little. A watermark that has not begun or has ended
+            is null. There are no rows before the first batch has ended.
 
             Where old batches are rolled up, ``rolled_up`` is ``minute``, ``hour``, ``day`` or
             ``older``; it is null for a single batch. The row is about ``batches`` batches, from

@@ -57,6 +57,7 @@ def schema(clock: Clock) -> pa.Schema:
             ("idle", pa.bool_()),
         ]
     )
+    behind = pa.struct([("source", pa.string()), ("behind", INTERVAL)])
     return pa.schema(
         [
             ("batch", pa.int64()),
@@ -104,6 +105,7 @@ def schema(clock: Clock) -> pa.Schema:
             ("held_by", pa.string()),
             ("held_for", INTERVAL),
             ("sources", pa.int64()),
+            ("furthest_behind", pa.list_(behind)),
         ]
     )
 
@@ -185,6 +187,10 @@ def _rows(stretches: Iterable[tuple[Stretch, bool]], clock: Clock) -> Iterator[d
             "wait": clock.interval(_between(report.watermark, report.front)),
             "lead": clock.interval(report.lead),
             "sources": report.n_sources,
+            "furthest_behind": [
+                {"source": name, "behind": clock.interval(behind)}
+                for name, behind in furthest_behind(report)
+            ],
             **_holding(report, clock),
         }
 
@@ -225,6 +231,12 @@ def mean_wait(report: Report) -> int | None:
 def source_lag(report: Report) -> int | None:
     """How far the slowest source is behind the slowest stream; None where nothing is known."""
     return _between(report.slowest, report.front)
+
+
+def furthest_behind(report: Report) -> list[tuple[str, int]]:
+    """The sources furthest behind the slowest stream, and how far; those ahead are left out."""
+    behind = ((name, _between(at, report.front)) for name, at in report.furthest)
+    return [(name, length) for name, length in behind if length is not None and length > 0]
 
 
 def held_for(report: Report) -> int | None:

@@ -91,6 +91,8 @@ class Report:
     """Name of that source."""
     n_sources: int | None = None
     """Sources that have a clock; None where streams have no sources."""
+    furthest: tuple[tuple[str, int], ...] = ()
+    """Names and clocks of the few sources that are furthest behind, the furthest first."""
     n_early: int = 0
     """Tuples released although a stream was still behind them, as too much was waiting."""
     target: float | None = None
@@ -161,6 +163,7 @@ class Report:
         for name in _TUPLES:
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
+        content["furthest"] = tuple((name, at) for name, at in content.get("furthest", ()))
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)

@@ -56,6 +56,15 @@ def test_sources_beyond_the_most_share_a_clock() -> None:
     assert clocks.n_sources == 2
 
 
+def test_those_furthest_behind_are_told_though_light_ones_are_passed_over() -> None:
+    clocks = SourceClocks(epoch=100, spare=0.25)
+    heavy = [(0, 1, 50)] * 6
+    assert follow(clocks, [*heavy, (0, 9, 5), (0, 2, 60), (0, 3, 5)], [50])[-1] == (50, 1)
+    told = [each.tolist() for each in clocks.furthest_behind(3)]
+    assert told == [[3, 9, 1], [5, 5, 50]]
+    assert [len(each) for each in clocks.furthest_behind(9)] == [4, 4]
+
+
 def test_no_source_no_clock() -> None:
     none = np.empty(0, dtype=np.int64)
     slowest, _ = SourceClocks(epoch=1, spare=0.0).advance(

@@ -463,6 +463,8 @@ function tables(now) {
     table("sources", ["source that held the join", "longest", "batches", "last batch"],
       now.sources.held.map((each) => [each.name, span(each.longest), count(each.batches),
         String(each.last)]), `none of ${count(now.sources.n)} sources has held the join`);
+    table("behind", ["source furthest behind", "behind"],
+      now.sources.furthest.map((each) => [each.name, span(each.behind)]), "no source is behind");
   }
   const lost = now.lost.counts[0] || [];
   const why = now.lost.upto.map((upto, i) => [i === 0 ? "a member came just too late"
