@@ -39,9 +39,9 @@ class Inputs:
             for name in ("s1", "s2")
         ]
 
-    def write(self, name: str, *ts: int) -> None:
+    def write(self, name: str, *ts: int, key: int = 1) -> None:
         """One more file of a stream."""
-        table = pa.table({"ts": ts, "a": [1] * len(ts), "at": ts}, schema=SCHEMA)
+        table = pa.table({"ts": ts, "a": [key] * len(ts), "at": ts}, schema=SCHEMA)
         draft = self.folder / f"{self.n_files}.draft"
         pq.write_table(table, draft)
         date = 10**9 + self.n_files
@@ -107,9 +107,14 @@ def test_a_silent_stream_is_left_behind_and_waited_for_again_when_it_returns(
         inputs.write("s1", 240)
         # It is back, and holds the other one at 230.
         until(lambda: watermark() == 230)
-        # Now the other one falls silent.
+        # Now the other one falls silent. Were both silent, nobody would be left behind.
         inputs.write("s2", 245)
-        until(lambda: watermark() == 245)
+
+        def goes_on_alone() -> bool:
+            inputs.write("s2", 245, key=2)
+            return watermark() == 245
+
+        until(goes_on_alone)
     finally:
         query.stop()
     assert pairs(tmp_path) == [(100, 100), (200, 230), (200, 245), (240, 230), (240, 245)]
