@@ -35,7 +35,7 @@ def a_batch(folder: Path, n_batches: int) -> Report:
         ("system", "ms a batch", *PARTS, "to the floor", "to Spark's better store"),
         note=f"Milliseconds, medians over the later half of {n_batches} batches. The floor is "
         f"`groupBy().count()` with one RocksDB partition. `{SHAPE}` has the stages of our join, in "
-        "Python as well: Spark's own part in them. `{AS_OURS.strip()}`: Spark with the one "
+        f"Python as well: Spark's own part in them. `{AS_OURS.strip()}`: Spark with the one "
         "setting besides that ours changes, by which checkpoints on a local disk are written "
         "faster. Targets: at most 1.3 times the floor and at most 0.65 times Spark's own join, "
         "as Spark runs when nothing is set.",
