@@ -116,23 +116,20 @@ def arrivals_of(
                 refused[stream.name, FAR_AHEAD] = accepted[s].filter(pa.array(ahead))
                 accepted[s] = accepted[s].filter(pa.array(~ahead))
                 times[s], positions[s] = times[s][~ahead], positions[s][~ahead]
-    streams = np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)])
+    for s, position in enumerate(positions):
+        if (position[1:] < position[:-1]).any():
+            # A table need not be in order of arrival; its rows are numbered as they come.
+            order = np.argsort(position, kind="stable")
+            accepted[s] = accepted[s].take(pa.array(order))
+            times[s], positions[s] = times[s][order], position[order]
     arrival = np.concatenate(positions)
     order = np.argsort(arrival, kind="stable")
-    # A table need not be in order of arrival; its rows are renumbered as they come.
-    row = np.concatenate([np.arange(len(ts)) for ts in times])[order]
-    streams = streams[order]
-    ordered = []
-    renumbered = np.empty_like(row)
-    for s, table in enumerate(accepted):
-        mine = streams == s
-        renumbered[mine] = np.arange(int(mine.sum()))
-        in_order = bool((np.diff(row[mine]) > 0).all())
-        ordered.append(table if in_order else table.take(pa.array(row[mine])))
+    streams = np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)])
+    rows = np.concatenate([np.arange(len(ts)) for ts in times])
     return Arrivals(
-        tuple(ordered),
-        streams,
-        renumbered,
+        tuple(accepted),
+        streams[order],
+        rows[order],
         np.concatenate(times)[order],
         arrival[order] if all(known) else None,
         units,
