@@ -72,7 +72,7 @@ class DatasetError(RecallJoinError, ValueError):
 
 
 class FunctionError(RecallJoinError, RuntimeError):
-    """A registered function failed, or returned what it did not declare."""
+    """A function or policy of the user's failed, or returned what it must not."""
 
 
 class BufferFull(RecallJoinError, RuntimeError):

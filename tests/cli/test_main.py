@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -51,6 +53,24 @@ def test_explain_reads_the_query_from_a_file(tmp_path: Path, files: list[str]) -
     result = CliRunner().invoke(main, ["explain", str(path), *files])
     assert result.exit_code == 0
     assert "window 5 s" in result.output
+
+
+def test_a_file_that_cannot_be_used_is_named(
+    tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = tmp_path / "query.sql"
+    query.write_bytes(b"\xff\xfe")
+    result = CliRunner().invoke(main, ["explain", str(query), *files])
+    assert result.exit_code == 2
+    assert "is no text in UTF-8" in result.stderr
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "q.sql")
+
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    result = CliRunner().invoke(main, ["explain", str(query), *files])
+    assert result.exit_code == 1
+    assert result.stderr == "recalljoin: 'q.sql' cannot be used: Permission denied\n"
 
 
 def test_a_wrong_query_exits_with_1_and_one_message(files: list[str]) -> None:

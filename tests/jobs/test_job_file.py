@@ -146,12 +146,47 @@ lat_rows = true
         ('checkpoint = "ck"', 'checkpoint = "ck"\nstreams = 3', "no TOML"),
         ('time = "ts"', "message_partition = 3", "must be a text, got 3; write message_partition"),
         ("[streams.o]", "[streams]\no = 1\n[x]", "`streams` must be tables; write [streams.o]"),
+        ('topic = "joined"', 'topic = "orders"', "the topic `orders` is what stream `o` reads"),
+        (
+            "[sink]",
+            '[join]\ncells = "2"\n[sink]',
+            "[join]: `cells` must be a whole number, got '2'",
+        ),
+        (
+            "[sink]",
+            '[join]\nflush = "no"\n[sink]',
+            "[join]: `flush` must be True or False, got 'no'",
+        ),
+        ("[sink]", '[join]\nidle_after = "x"\n[sink]', "[join]: `idle_after` must be a duration"),
+        ("[sink]", '[join]\nbuffer_memory = "x"\n[sink]', "[join]: `buffer_memory` must be a size"),
+        ("[sink]", "[join]\nrecall = 0.9\n[sink]", "[join] has no `recall`; it stands in query = "),
     ],
 )
 def test_each_fault_is_named(old: str, new: str, fault: str) -> None:
     text = ORDERS.replace(old, new, 1)
     assert text != ORDERS
     assert any(fault in told for told in faults_of(text)), faults_of(text)
+
+
+def test_a_folder_is_not_both_stream_and_sink() -> None:
+    text = ORDERS.replace('folder = "payments"', 'folder = "x"')
+    text = text.partition("[sink]")[0] + '[sink]\nfolder = "x"\n'
+    assert faults_of(text) == (
+        "sink: the folder is what stream `p` reads; write results elsewhere",
+    )
+
+
+def test_the_streams_of_a_job_may_have_other_names_in_its_query() -> None:
+    # A stream of the job is what the query calls the table; it may be read twice.
+    text = ORDERS.replace("p [5 SEC] WHERE o.id = p.", "p [5 SEC] AS q WHERE o.id = q.")
+    assert text != ORDERS
+    assert parse_job(text.encode(), FOLDER, {}).streams["p"].time == "at"
+    twice = ORDERS.replace(
+        "FROM o [5 SEC], p [5 SEC] WHERE o.id = p.order_id",
+        "FROM o [5 SEC] AS a, o [5 SEC] AS b, p [5 SEC] WHERE a.id = b.id AND b.id = p.order_id",
+    )
+    assert twice != ORDERS
+    assert set(parse_job(twice.encode(), FOLDER, {}).streams) == {"o", "p"}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

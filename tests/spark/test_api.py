@@ -76,6 +76,50 @@ def test_an_unknown_option_is_answered_with_the_one_that_was_meant(
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"cells": 1.5, "groups": "2"},
+            "`cells` must be a whole number, got 1.5; write for example 4; "
+            "`groups` must be a whole number, got '2'; write for example 4",
+        ),
+        ({"cells": True}, "`cells` must be a whole number, got True"),
+        ({"late_rows": "no", "flush": 1}, "`late_rows` must be True or False, got 'no'; write"),
+        ({"name": ""}, "`name` must be a name, got ''; write for example 'orders'"),
+        ({"name": None}, "`name` must be a name, got None"),
+        ({"control_log": 5}, "`control_log` must be the path of a folder, got 5"),
+        ({"control_log": ""}, "`control_log` must be the path of a folder, got ''"),
+        ({"policy": 5}, "`policy` must be the name of a policy, or a function that makes one"),
+        ({"policy_options": [1]}, "`policy_options` must be a dictionary of options by name"),
+        ({"tick": "x"}, "`tick` must be a duration, got 'x'"),
+        ({"groups": 0}, "`groups` must be 1 or more, got 0"),
+        ({"hot_keys": "on"}, "`hot_keys` must be 'auto', 'off' or keys by column, got 'on'"),
+        ({"hot_keys": ["o.id"]}, "`hot_keys` must be 'auto', 'off' or keys by column, got ['o"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_its_name(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(rj.InvalidSetting) as error:
+        RunSettings(**options)
+    assert str(error.value).startswith(message)
+
+
+def test_the_folder_of_a_control_log_may_be_a_path(tmp_path: Path) -> None:
+    path: Any = tmp_path
+    assert RunSettings(control_log=path).control_log == str(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [5, []])
+def test_a_condition_is_text(wrong: Any) -> None:
+    frame: Any = object()
+    with pytest.raises(rj.InvalidSetting, match=r"^`on` must be SQL as text, got "):
+        rj.join(rj.Stream("a", frame), rj.Stream("b", frame), on=wrong, k=0)
+    with pytest.raises(rj.InvalidSetting, match=r"^`frames` must be a dictionary"):
+        rj.sql("SELECT * FROM a [1 s], b [1 s]", wrong, k=0)
+
+
 def test_what_is_said_of_a_stream_or_in_the_text_is_no_option() -> None:
     settings: dict[str, Any] = {"window": 5, "recall": 0.9}
     with pytest.raises(rj.InvalidSetting, match=r"`join` has no option `window`; it is said of ea"):

@@ -19,6 +19,7 @@ from recalljoin.spark.cells import Layout, make_grid
 from recalljoin.spark.control import ControlReader
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
+from recalljoin.spark.identity import check_identity
 from recalljoin.spark.packing import Control
 from recalljoin.spark.sealed import Sealed
 from tests.spark.local_cells import LocalJoin
@@ -151,11 +152,20 @@ def test_a_checkpoint_of_another_join_is_refused_and_what_changed_is_named(tmp_p
         "the checkpoint belongs to another join; changed:\n  `condition`: was s1.a = s2.b, is "
         "s1.a = s2.a\n"
         "On an old checkpoint recall, period, interval, max_wait, policy, idle_after, flush and "
-        "the numbers of cells and groups may change; streams, windows, condition and columns may "
-        "not. Put them back as they were, or start with a new checkpoint and a new control log"
+        "the numbers of cells and groups may change; streams and their order, windows, condition "
+        "and columns may not. Put them back as they were, or start with a new checkpoint and a new "
+        "control log"
     )
     with pytest.raises(InvalidSetting, match="belongs to another join"):
         source.partitions(old, old)
+
+
+def test_a_checkpoint_with_its_streams_in_another_order_is_refused() -> None:
+    # Spark's offsets and the state go by the numbers of streams: they would change places.
+    one, other = ({"streams": dict.fromkeys(names, "window 5 ms")} for names in ("ab", "ba"))
+    check_identity(json.dumps(one), json.dumps(one))
+    with pytest.raises(InvalidSetting, match=r"`streams`: was \{'a': .*\}, is \{'b': "):
+        check_identity(json.dumps(one), json.dumps(other))
 
 
 def test_a_checkpoint_of_an_older_release_is_refused(tmp_path: Path) -> None:

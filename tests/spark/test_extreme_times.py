@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -176,6 +177,30 @@ def test_tuples_one_by_one_with_any_arrival(
     _, reports = run(plan, tables)
     found = [counts.get(NULL_ARRIVAL, 0) for report in reports for counts in report.refused]
     assert sum(found) == n_without
+
+
+@pytest.mark.parametrize("days", [90, 36_500])
+@pytest.mark.parametrize("policy", ["slack", "noneqsel"])
+def test_the_memory_of_a_long_window_follows_its_few_tuples(
+    tmp_path: Path, days: int, policy: str
+) -> None:
+    length = days * 86_400_000
+    target = Quality(recall=0.95, period=length, interval=length // 100)
+    query = Query(streams=streams(length, "ms"), condition="x.a = y.a", quality=target)
+    plan = planned(query, str(tmp_path), policy=policy, max_ahead=None)
+    schema = plan.query.streams[0].schema
+    rows = [[table([t * length // 50 for t in range(n, n + 50)], schema)] * 2 for n in (0, 50)]
+    run(plan, rows)  # Kernels are compiled and modules loaded before memory is looked at.
+    tracemalloc.start()
+    try:
+        (tmp_path / "again").mkdir()
+        again = planned(query, str(tmp_path / "again"), policy=policy, max_ahead=None)
+        pairs, _ = run(again, rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(pairs) == sum(abs(a - b) <= 50 for a in range(100) for b in range(100))
+    assert peak < 20_000_000
 
 
 @pytest.mark.parametrize("name", ["period", "min_wait", "max_wait", "initial_wait", "granularity"])

@@ -211,7 +211,6 @@ def test_tuples_handed_over_and_lost_are_missed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("on", "`hot_keys` must be 'auto', 'off' or keys by column, got 'on'"),
         ({"s1.n": [1]}, r"names 's1.n', which is no column .* such columns are: s1.a, s2.a"),
         ({"s1.a": ["x"]}, r"`hot_keys` of 's1.a' must be values of type int64, got \['x'\]"),
     ],

@@ -102,7 +102,11 @@ def read_query(given: str) -> str:
     except OSError:  # too long for a name
         is_file = False
     if is_file:
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            message = f"the file {given!r} is no text in UTF-8"
+            raise click.BadParameter(message, param_hint="the query") from error
     if given.endswith(_QUERY_FILES) and not any(letter.isspace() for letter in given):
         message = f"there is no file {given!r}"
         raise click.BadParameter(message, param_hint="the query")

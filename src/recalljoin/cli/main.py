@@ -48,6 +48,8 @@ def _message_of(error: Exception) -> str | None:
     if is_from_spark(error):
         story = "`recalljoin --debug ...` shows the whole story"
         return f"Spark failed: {root_cause(error)}\n  {story}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}"
     return None
 
 

@@ -67,13 +67,14 @@ def produce(ctx: click.Context, /, **given: Any) -> None:
         raise click.UsageError(message)
     require_spark()
     from recalljoin.jobs.job_file import read_job
-    from recalljoin.jobs.produce import check_streams, prepare_topics, recorded, replay
+    from recalljoin.jobs.produce import check_streams, prepare_topics, recorded, replay, seconds_of
     from recalljoin.jobs.run import settings_of
+    from recalljoin.query.durations import rounded
 
     job = read_job(given["job_file"])
     keys = _keys(given["keys"])
     tables = _tables(given)
-    check_streams(job, tables)
+    check_streams(job, tables, keys)
     streams = {
         name: recorded(
             name, job.streams[name], table, arrival=given["arrival"], time_unit=given["time_unit"]
@@ -85,7 +86,10 @@ def produce(ctx: click.Context, /, **given: Any) -> None:
     written = 0
     with running(debug=debug, settings=settings_of(job, given["jars"])) as spark:
         prepare_topics(spark, job, given["partitions"])
-        click.echo(f"writing {total:,} rows of {len(streams)} streams")
+        seconds = seconds_of(streams, speed)
+        # A row of the year 2200 would be waited for until then.
+        takes = f", which takes {rounded(1000 * seconds)}" if speed is not None else ""
+        click.echo(f"writing {total:,} rows of {len(streams)} streams{takes}")
         try:
             for so_far in replay(spark, job, streams, speed=speed, key=keys):
                 written = so_far

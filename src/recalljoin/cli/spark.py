@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recalljoin.errors import RecallJoinError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -66,8 +68,19 @@ def is_from_spark(error: Exception) -> bool:
 
 
 def root_cause(error: Exception) -> str:
-    """The most telling line of a message with stack traces in several languages."""
+    """The most telling line of a message with stack traces in several languages.
+
+    Examples
+    --------
+    >>> text = "[STREAM_FAILED] Query failed: recalljoin.errors.BufferFull: 9 tuples wait"
+    >>> root_cause(RuntimeError(text))
+    '9 tuples wait'
+    """
     lines = [line.strip() for line in str(error).splitlines()]
+    for line in lines:
+        _, is_ours, sentence = line.partition(f"{RecallJoinError.__module__}.")
+        if is_ours:
+            return sentence.partition(": ")[2]
     told = [line for line in lines if line and not line.startswith(("at ", "..."))]
     causes = [line.removeprefix("Caused by: ") for line in told if line.startswith("Caused by: ")]
     return (causes[-1:] or told[:1] or [type(error).__name__])[0]

@@ -173,7 +173,10 @@ def ticks_of(arrivals: Arrivals, length: int) -> Int64s:
         message = f"`tick` must be positive, got {length!r}"
         raise InvalidSetting(message)
     first = arrivals.arrival[0] if len(arrivals) else 0
-    ticks: Int64s = (arrivals.arrival - first) // (length * arrivals.arrival_units)
+    # A longer tick than any two arrivals are apart has everything, and might not fit in 64 bits.
+    ticks: Int64s = (arrivals.arrival - first) // min(
+        length * arrivals.arrival_units, 2 * MAX_TIME + 1
+    )
     return ticks
 
 

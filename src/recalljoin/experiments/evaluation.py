@@ -22,7 +22,7 @@ from recalljoin.experiments.tasks import ANSWERS_DDL, Inputs, RowsTask, Task, re
 from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.sources import arrow_schema
 from recalljoin.query.stream_columns import with_columns, with_usual_arrival
-from recalljoin.query.text import parse_query
+from recalljoin.query.text import stated_query
 from recalljoin.spark.cells import make_grid
 from recalljoin.spark.columns import computed_schemas, quoted, selected, with_computed
 from recalljoin.spark.packing import needed_schema
@@ -242,7 +242,7 @@ def open_recording(
     InvalidQuery
         With every fault of the query.
     """
-    stated = parse_query(query) if isinstance(query, str) else query
+    stated = stated_query(query)
     frames = {name: _frame(spark, source) for name, source in inputs.items()}
     schemas = {name: arrow_schema(frame.drop(FILE, START)) for name, frame in frames.items()}
     stated = with_columns(stated, time=time, arrival=arrival, source=source)

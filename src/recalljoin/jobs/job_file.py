@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from recalljoin.errors import InvalidJob, InvalidQuery
+from recalljoin.errors import InvalidJob, InvalidQuery, InvalidSetting
 from recalljoin.jobs.ddl import schema_of_ddl
 from recalljoin.jobs.model import FILE_FORMATS, Job, JobStream, Sink
 from recalljoin.jobs.secrets import Secrets, names_in
@@ -37,6 +37,10 @@ _JOIN: Final = (
     "emit",
     *(field.name for field in dataclasses.fields(RunSettings) if field.name not in _SET_ELSEWHERE),
 )
+_IN_THE_QUERY: Final = (
+    "recall", "period", "interval", "min_wait", "max_wait", "initial_wait", "null_precision",
+    "window", "on", "how", "select",
+)  # fmt: skip
 _CAN_BE_OFF: Final = ("max_ahead", "max_buffered", "buffer_memory")
 _OWN_OPTIONS: Final = {
     "kafka.bootstrap.servers": "`kafka`",
@@ -143,6 +147,7 @@ class _Reading:
         if job.once and job.trigger is not None:
             self._fault("`trigger` says when the next batch comes, and `once` ends after the rows "
                         "that are there; leave one of them out")  # fmt: skip
+        self._faults += job.circles()
         if self._faults:
             raise InvalidJob(self._faults)
         return job
@@ -323,9 +328,19 @@ class _Reading:
         if not isinstance(given, dict):
             self._fault(f"[join] must be a table of options, got {given!r}")
             return {}
-        self._refuse_unknown("[join]", given, _JOIN)
+        for name in [name for name in given if name in _IN_THE_QUERY]:
+            self._fault(f"[join] has no `{name}`; it stands in {_EXAMPLES['query']}")
+        others = {name: value for name, value in given.items() if name not in _IN_THE_QUERY}
+        self._refuse_unknown("[join]", others, _JOIN)
         known = {name: value for name, value in given.items() if name in _JOIN}
-        return {n: None if n in _CAN_BE_OFF and v == "off" else v for n, v in known.items()}
+        options: dict[str, Any] = {
+            n: None if n in _CAN_BE_OFF and v == "off" else v for n, v in known.items()
+        }
+        try:
+            RunSettings(**{name: value for name, value in options.items() if name != "emit"})
+        except InvalidSetting as error:
+            self._fault(f"[join]: {error}")
+        return options
 
     def _query(
         self, told: Mapping[str, Any], streams: Mapping[str, JobStream], join: Mapping[str, Any]
@@ -336,19 +351,19 @@ class _Reading:
         times = {name: stream.time for name, stream in streams.items()}
         try:
             emit = join.get("emit", "ordered")
-            query = parse_query(text, time=times, emit=emit)
-            self._compare(query, streams)
-            self._bind(query, streams, join)
+            if self._reads_all(parse_query(text, emit=emit), streams):
+                self._bind(parse_query(text, time=times, emit=emit), streams, join)
         except InvalidQuery as error:
             self._faults += [f"query: {fault}" for fault in error.faults]
         return text
 
-    def _compare(self, query: Query, streams: Mapping[str, JobStream]) -> None:
-        """See that the query reads the streams that are described, and no others."""
+    def _reads_all(self, query: Query, streams: Mapping[str, JobStream]) -> bool:
+        """Whether the query reads the streams that are described, and no others."""
+        n_faults = len(self._faults)
         by_lower = {name.lower() for name in streams}
-        read = {name.lower() for s in query.streams for name in (s.name, s.source or s.name)}
+        read = {name.lower() for s in query.streams for name in (s.name, s.table or s.name)}
         for stream in query.streams:
-            if not {stream.name.lower(), (stream.source or stream.name).lower()} & by_lower:
+            if not {stream.name.lower(), (stream.table or stream.name).lower()} & by_lower:
                 self._fault(
                     f"the query reads the stream `{stream.name}`, and nothing says where it comes "
                     f"from; write [streams.{stream.name}] and below it {_EXAMPLES['kafka']}"
@@ -357,6 +372,7 @@ class _Reading:
             if name.lower() not in read:
                 named = listed([stream.name for stream in query.streams])
                 self._fault(f"the query does not read the stream `{name}`; it joins {named}")
+        return len(self._faults) == n_faults
 
     def _bind(
         self, query: Query, streams: Mapping[str, JobStream], join: Mapping[str, Any]

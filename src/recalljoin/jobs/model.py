@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from recalljoin.jobs.secrets import Secrets
 
@@ -98,3 +98,16 @@ class Job:
         """How Spark reaches the broker of a topic: its address, and what is said about access."""
         access = {n: v for n, v in endpoint.options.items() if n.startswith("kafka.")}
         return self.filled({"kafka.bootstrap.servers": endpoint.kafka or "", **access})
+
+    def circles(self) -> Iterator[str]:
+        """Why the job would read its own results, if it would."""
+        for name, stream in self.streams.items():
+            if self.sink.kafka is not None and (self.sink.kafka, self.sink.topic) == (
+                stream.kafka, stream.topic,
+            ):  # fmt: skip
+                what = f"the topic `{stream.topic}`"
+            elif self.sink.folder is not None and self.sink.folder == stream.folder:
+                what = "the folder"
+            else:
+                continue
+            yield f"sink: {what} is what stream `{name}` reads; write results elsewhere"

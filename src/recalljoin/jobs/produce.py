@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql import functions as sf
 
-from recalljoin.engine.times import times_of
+from recalljoin.engine.times import PER_SECOND, times_of
 from recalljoin.errors import DatasetError
 from recalljoin.jobs.decoding import encoded
 from recalljoin.jobs.topics import Topics
+from recalljoin.query.durations import MAX_TIME, finest
+from recalljoin.query.role_columns import column_faults
 from recalljoin.query.spelling import listed, way_out
+from recalljoin.spark.columns import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +72,8 @@ def recorded(
         When the recording lacks a column of the stream, or has it in another type.
     """
     needed = table.schema if stream.schema is None else stream.schema
-    faults = [
+    faults = [f"the recording of {fault}" for fault in column_faults(name, table.schema)]
+    faults += [
         f"the recording of stream `{name}` has no column `{field.name}`; "
         + way_out(field.name, table.column_names, known_as="columns")
         for field in needed
@@ -80,8 +85,18 @@ def recorded(
     if clock not in table.column_names:
         message = f"the recording of stream `{name}` has neither `{arrival}` nor `{clock}`, which "
         raise DatasetError(message + "say when a row arrived")
-    at, known = times_of(table.column(clock), "ns", time_unit)
-    at = at // 1_000_000
+    kind = table.schema.field(clock).type
+    if not (pt.is_timestamp(kind) or pt.is_integer(kind)):
+        message = (
+            f"column `{clock}` of the recording of stream `{name}` says when a row arrived, and "
+            f"must be an integer or a timestamp, got {kind}; name another one with --arrival"
+        )
+        raise DatasetError(message)
+    # No finer than need be: 64 bits of nanoseconds do not reach the year 2263.
+    unit = finest({"ms", kind.unit if pt.is_timestamp(kind) else time_unit})
+    at, known = times_of(table.column(clock), unit, time_unit)
+    known &= (at >= -MAX_TIME) & (at <= MAX_TIME)
+    at = at // (PER_SECOND[unit] // PER_SECOND["ms"])
     at = np.maximum.accumulate(np.where(known, at, at[known].min() if known.any() else 0))
     try:
         rows = table.select(needed.names).cast(needed)
@@ -164,7 +179,7 @@ def _write(
             header = {"header": "true"} if stream.format == "csv" else {}
             writer.options(**header, **job.filled(stream.options)).save(stream.folder)
             continue
-        said = sf.lit(None) if name not in key else sf.col(f"`{key[name]}`")
+        said = sf.lit(None) if name not in key else sf.col(quoted(key[name]))
         messages = frame.select(
             sf.lit(stream.topic).alias("topic"),
             said.cast("string").alias("key"),
@@ -177,8 +192,24 @@ def _write(
         messages.write.format("kafka").options(**dict(access)).save()
 
 
-def check_streams(job: Job, given: Mapping[str, object]) -> None:
+def seconds_of(streams: Mapping[str, Recorded], speed: float | None) -> float:
+    """How long a replay takes at least."""
+    begun = [each.arrival for each in streams.values() if len(each.arrival)]
+    ends = [int(at) for arrival in begun for at in arrival[[0, -1]]]
+    return 0.0 if speed is None or not ends else (max(ends) - min(ends)) / 1000 / speed
+
+
+def check_streams(job: Job, given: Mapping[str, pa.Table], key: Mapping[str, str]) -> None:
     """See that there is a recording for each stream of a job, and a place to write it to.
+
+    Parameters
+    ----------
+    job
+        The job.
+    given
+        The recordings.
+    key
+        For a stream the column whose value becomes the key of its messages.
 
     Raises
     ------
@@ -198,5 +229,11 @@ def check_streams(job: Job, given: Mapping[str, object]) -> None:
         for name, stream in job.streams.items()
         if stream.kafka is None and stream.folder is None
     ]
+    for name, column in key.items():
+        if name not in given:
+            faults.append(f"a key is named for `{name}`, which has no recording")
+        elif column not in given[name].column_names:
+            hint = way_out(column, given[name].column_names, known_as="columns")
+            faults.append(f"stream `{name}` has no column `{column}` for its key; {hint}")
     if faults:
         raise DatasetError("; ".join(faults))

@@ -9,14 +9,15 @@ is chosen at the same time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from recalljoin.engine.times import NEVER
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import FunctionError, InvalidSetting, RecallJoinError
 from recalljoin.quality.bounds import Bounded
 from recalljoin.quality.null_needs import PreciseNulls
 from recalljoin.quality.policies import make_policy
@@ -24,6 +25,9 @@ from recalljoin.quality.policy import BufferSizePolicy, lead_of, leap_of
 from recalljoin.quality.profile import Profile
 from recalljoin.quality.settings import PolicySettings
 from recalljoin.quality.slack import RequiredSlack
+from recalljoin.query.durations import MAX_TIME
+from recalljoin.query.given import COUNT
+from recalljoin.query.spelling import listed, shortened
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -34,6 +38,8 @@ PolicyChoice = str | Callable[[PolicySettings], BufferSizePolicy]
 """A policy's name, or a factory that makes a policy."""
 
 DEFAULT_POLICY = "slack"
+_OF_A_POLICY: Final = ("name", "k", "observe", "adapt")
+"""What no policy can do without."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class PolicyPlan:
     def make(self) -> BufferSizePolicy:
         """A new policy, which has seen nothing of this run."""
         if not isinstance(self.choice, str):
-            return self.choice(self.settings)
+            return _made(self.choice, self.settings)
         policy = make_policy(self.choice, self.settings, **self.options)
         if self.learned is not None:
             inner = policy
@@ -183,7 +189,15 @@ class Adaptation:
     @property
     def k(self) -> int:
         """K of the next step."""
-        return self.policy.k
+        k = self.policy.k
+        if not COUNT.fits(k) or not 0 <= k <= MAX_TIME:
+            message = (
+                f"the policy `{self.policy.name}` has chosen {k!r} for K, which must be a whole "
+                "number from 0 to 2**61, in the unit of the query's times"
+            )
+            raise FunctionError(message)
+        # What numpy counts is no number to JSON.
+        return int(k)
 
     @property
     def lead(self) -> int:
@@ -239,9 +253,10 @@ class Adaptation:
         """End the interval: choose K and horizon by its profile, and return the profile."""
         profile = self._since
         assert profile is not None, "an interval has at least one step"
-        self.policy.observe(profile)
-        began = time.perf_counter()
-        self.policy.adapt()
+        with _named(self.policy.name):
+            self.policy.observe(profile)
+            began = time.perf_counter()
+            self.policy.adapt()
         self.seconds = time.perf_counter() - began
         if self._horizon is not None:
             self._horizon.observe(profile, kept, n_delivered=self._n_delivered)
@@ -268,3 +283,31 @@ class Adaptation:
         if state["since"] is not None:
             self._since = Profile.from_json(state["since"])
         self._n_delivered = state["n_delivered"]
+
+
+def _made(
+    factory: Callable[[PolicySettings], BufferSizePolicy], settings: PolicySettings
+) -> BufferSizePolicy:
+    """The policy that a function of the user's makes."""
+    with _named(getattr(factory, "__name__", type(factory).__name__)):
+        policy = factory(settings)
+    missing = [name for name in _OF_A_POLICY if not hasattr(policy, name)]
+    if missing:
+        message = (
+            f"`policy` must make a policy, got {shortened(repr(policy))}, which has no "
+            f"{listed(missing)}; recalljoin.quality.policy.BufferSizePolicy says what it must have"
+        )
+        raise InvalidSetting(message)
+    return policy
+
+
+@contextmanager
+def _named(policy: str) -> Iterator[None]:
+    """Errors within a policy say which one it was."""
+    try:
+        yield
+    except RecallJoinError:
+        raise
+    except Exception as error:
+        message = f"the policy `{policy}` failed: {type(error).__name__}: {error}"
+        raise FunctionError(message) from error

@@ -35,7 +35,7 @@ from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, rounded
 from recalljoin.query.html_table import html_table
 from recalljoin.query.options import named_options
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
-from recalljoin.query.text import parse_query
+from recalljoin.query.text import stated_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,7 +195,7 @@ def advise(
     InvalidSetting
         When the sample holds no result at all.
     """
-    stated = parse_query(query) if isinstance(query, str) else query
+    stated = stated_query(query)
     tables = data_of(stated, inputs)
     schemas = {name: table.schema for name, table in tables.items()}
     stated = with_columns(stated, time=time, arrival=arrival, source=source)

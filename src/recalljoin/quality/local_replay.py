@@ -13,12 +13,12 @@ from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.engine.doubts import doubts_about
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.replayed import Recorded, Replayed
-from recalljoin.query.durations import DurationLike, in_unit, nanoseconds
+from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseconds, too_long
 from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.options import named_options
 from recalljoin.query.quality import Quality
 from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
-from recalljoin.query.text import parse_query
+from recalljoin.query.text import stated_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +115,7 @@ def replay(
             f"{recall if recall is not None else period!r}; give one of the two"
         )
         raise InvalidSetting(message)
-    stated = parse_query(query) if isinstance(query, str) else query
+    stated = stated_query(query)
     if emit is not None:
         stated = replace(stated, emit=emit)
     if tick is None:
@@ -138,7 +138,12 @@ def replay(
     bound = _with_target(stated, recall, period).bind(schemas, time_unit=time_unit)
 
     def units(value: DurationLike | None, name: str) -> int | None:
-        return None if value is None else in_unit(nanoseconds(value, name=name), bound.unit)
+        if value is None:
+            return None
+        length = in_unit(nanoseconds(value, name=name), bound.unit)
+        if length > MAX_TIME:
+            raise InvalidSetting(too_long(name, value, bound.unit))
+        return length
 
     arrivals = arrivals_of(bound, tables, max_ahead=max_ahead_of(bound, max_ahead))
     for doubt in doubts_about(bound, arrivals):

@@ -108,6 +108,10 @@ def sources_of(query: BoundQuery, arrivals: Arrivals) -> Int64s | None:
             column = table.column(stream.source).combine_chunks()
             if isinstance(column, pa.ChunkedArray):
                 column = column.chunk(0)
+            if isinstance(column, pa.ExtensionArray):
+                column = column.storage
+            if isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_decode()
             encoded = column.dictionary_encode(null_encoding="encode")
             codes = encoded.indices.to_numpy()[arrivals.row[mine]].astype(np.int64)
         numbers[mine] = 1 + s + m * codes

@@ -38,7 +38,7 @@ from recalljoin.query.outputs import (
     with_where,
 )
 from recalljoin.query.quality import bind_quality
-from recalljoin.query.role_columns import find_column, source_column, time_column
+from recalljoin.query.role_columns import column_faults, find_column, source_column, time_column
 from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import Scope, find
 from recalljoin.query.spelling import listed, way_out
@@ -153,7 +153,7 @@ def bind(
     """The bound query; once a fault is recorded, it means nothing and may be None."""
     if not _check_streams([stream.name for stream in statement.streams], faults):
         return None
-    if time_unit not in NANOSECONDS_PER:
+    if time_unit not in tuple(NANOSECONDS_PER):
         faults.query.append(f"`time_unit` must be one of s, ms, us, ns, got {time_unit!r}")
         time_unit = "ms"
     faults.query.extend(kind_faults(statement.how, statement.emit, len(statement.streams)))
@@ -319,7 +319,10 @@ def _schema(stream: Stream, schemas: Mapping[str, pa.Schema], faults: Faults) ->
     if schema is None:
         hint = way_out(stream.table or stream.name, list(schemas), known_as="inputs")
         faults.query.append(f"no input is given for stream `{stream.name}`; {hint}")
-    return schema
+        return None
+    wrong = column_faults(stream.name, schema)
+    faults.query.extend(wrong)
+    return None if wrong else schema
 
 
 def _unit(

@@ -10,8 +10,8 @@ from recalljoin.query.kinds import PRESERVED, shown
 from recalljoin.query.options import named_options
 from recalljoin.query.render import render
 from recalljoin.query.sources import schema_of
-from recalljoin.query.stream_columns import data_of, with_columns
-from recalljoin.query.text import parse_query
+from recalljoin.query.stream_columns import data_of, named_data, with_columns
+from recalljoin.query.text import parse_query, stated_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ def explain(
     """
     if isinstance(query, BoundQuery):
         return _explained(query)
-    given = inputs if isinstance(query, str) else data_of(query, inputs)
-    schemas = {name: schema_of(data, stream=name) for name, data in (given or {}).items()}
+    given = named_data(inputs) if isinstance(query, str) else data_of(stated_query(query), inputs)
+    schemas = {name: schema_of(data, stream=name) for name, data in given.items()}
     if isinstance(query, str):
         # Parsed with the schemas, so that faults of text and columns are reported together.
         query = parse_query(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +10,18 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.binding import Faults, bind, check, columns_for_spark
 from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
 from recalljoin.query.functions import Functions
+from recalljoin.query.given import SQL
 from recalljoin.query.options import named_options
+from recalljoin.query.quality import Quality
+from recalljoin.query.spelling import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
     from recalljoin.query.bound_query import BoundQuery
     from recalljoin.query.kinds import Emit, How
-    from recalljoin.query.quality import Quality
 
 
 @named_options
@@ -159,6 +162,9 @@ class Query:
 
     def __post_init__(self) -> None:
         """Check what can be checked without schemas, and make the parts unchangeable."""
+        refused = list(_of_another_kind(self))
+        if refused:
+            raise InvalidQuery(refused)
         object.__setattr__(self, "streams", tuple(self.streams))
         object.__setattr__(self, "functions", self.functions.copy())
         faults = Faults()
@@ -206,3 +212,31 @@ class Query:
         faults.refuse()
         assert bound is not None
         return bound
+
+
+def _of_another_kind(query: Query) -> Iterator[str]:
+    """What is wrong with the kinds of a query's parts."""
+    if not _are_streams(query.streams):
+        yield (
+            f"`streams` must be a list of streams, got {shortened(repr(query.streams))}; write for "
+            "example [Stream('o', window='5 s'), Stream('p', window='5 s')]"
+        )
+    for name in ("condition", "where"):
+        value = getattr(query, name)
+        if value is not None:
+            yield from SQL.faults(name, value)
+    yield from SQL.faults("select", query.select)
+    if not isinstance(query.functions, Functions):
+        yield (
+            f"`functions` must be functions of your own, got {shortened(repr(query.functions))}; "
+            "register them with rj.Functions()"
+        )
+    if not isinstance(query.quality, Quality | None):
+        yield (
+            f"`quality` must be a target, got {shortened(repr(query.quality))}; write for example "
+            "Quality(recall=0.95)"
+        )
+
+
+def _are_streams(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(each, Stream) for each in value)

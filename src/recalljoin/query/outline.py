@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import Token, TokenType
 
+from recalljoin.query.spelling import way_out
 from recalljoin.query.tokens import Cursor
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _OTHER_CLAUSES: Final = frozenset(
         TokenType.WINDOW,
     }
 )
+_AFTER_RECALL: Final = ("OVER", "EVERY", "MIN WAIT", "MAX WAIT", "INITIAL WAIT", "NULL PRECISION")
 _OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
@@ -105,9 +107,13 @@ class Outline:
                 self._close_clause()
                 self.recall = _read_recall(cursor)
                 if cursor.token is not None:
+                    hint = way_out(cursor.token.text, _AFTER_RECALL, known_as="parts")
                     message = f"unexpected `{cursor.token.text}`: WITH RECALL closes the query"
-                    cursor.refuse(message, cursor.token)
+                    cursor.refuse(f"{message}; {hint}", cursor.token)
                 return
+            if self._depth == 0 and self.sql and cursor.takes("WITH"):
+                message = "what stands behind WITH is `RECALL 0.95 OVER 1 MINUTE`"
+                cursor.refuse(message, cursor.token or cursor.before)
             if self._depth == 0 and self._clause == "FROM" and cursor.takes_type(_OPENING[1]):
                 self._take_window()
                 continue

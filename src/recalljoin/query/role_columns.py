@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -54,6 +55,23 @@ def source_column(stream: Stream, schema: pa.Schema, faults: list[str]) -> str |
         )
         return None
     return str(column.name)
+
+
+def column_faults(stream: str, schema: pa.Schema) -> list[str]:
+    """What is wrong with the columns of a stream, whatever a query reads of them."""
+    n_named = Counter(schema.names)
+    faults = [
+        f"stream `{stream}` has several columns `{name}`; rename all but one of them"
+        for name, n in n_named.items()
+        if n > 1
+    ]
+    faults += [
+        f"column `{stream}.{field.name}` is run-end encoded, which the join cannot take in; decode "
+        "it, as in pyarrow.compute.run_end_decode(column)"
+        for field in schema
+        if pt.is_run_end_encoded(field.type)
+    ]
+    return faults
 
 
 def find_column(name: str, schema: pa.Schema) -> pa.Field | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.query.given import INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,4 +57,18 @@ def with_usual_arrival(query: Query, schemas: Mapping[str, pa.Schema]) -> Query:
 def data_of(query: Query, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     """The data by stream or source: what the streams carry, and what is given beside the query."""
     carried = {stream.name: stream.data for stream in query.streams if stream.data is not None}
-    return carried | dict(inputs or {})
+    return carried | named_data(inputs)
+
+
+def named_data(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is given beside a query.
+
+    Raises
+    ------
+    InvalidSetting
+        When it has no names.
+    """
+    if inputs is None:
+        return {}
+    INPUTS.check("inputs", inputs)
+    return dict(inputs)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from recalljoin.errors import InvalidQuery, InvalidTarget
+from recalljoin.errors import InvalidQuery, InvalidSetting, InvalidTarget
 from recalljoin.query.binding import Faults, bind, check
 from recalljoin.query.functions import Functions
+from recalljoin.query.given import SQL
 from recalljoin.query.grammar import parse_statement
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
-from recalljoin.query.scope import find
-from recalljoin.query.spelling import shortened
+from recalljoin.query.scope import Name, find, matching
+from recalljoin.query.spelling import shortened, way_out
 from recalljoin.query.trees import present, text_of
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def parse_query(
     >>> query.condition, query.quality.recall
     ('s1.a1 = s2.a1', 0.95)
     """
+    SQL.check("query", text)
     reading = _Reading(time, arrival, emit)
     draft = reading.read(parse_statement(text), functions or Functions())
     if schemas is None:
@@ -125,6 +127,27 @@ def parse_query(
         emit=draft.emit,
         where=draft.where,
     )
+
+
+def stated_query(query: str | Query) -> Query:
+    """A query that may be given as text.
+
+    Raises
+    ------
+    InvalidQuery
+        With every fault of the text.
+    InvalidSetting
+        When it is neither a query nor text.
+    """
+    if isinstance(query, Query):
+        return query
+    if not isinstance(query, str):
+        message = (
+            f"`query` must be text such as 'SELECT * FROM o [5 SEC], p [5 SEC] WHERE o.id = "
+            f"p.order_id', or a recalljoin.Query, got {shortened(repr(query))}"
+        )
+        raise InvalidSetting(message)
+    return parse_query(query)
 
 
 @dataclass(frozen=True)
@@ -168,6 +191,8 @@ class _Reading:
         windows = [*statement.windows, *(None for _ in tables)]
         for table, window in zip(tables, windows, strict=False):
             self._read_table(table, window)
+        for role, given in (("time", self._time), ("arrival", self._arrival)):
+            self._refuse_strangers(role, given)
         conditions, where = list(statement.conditions), None
         if self._how != "inner" and query.args.get("where"):
             # It is about the rows that come out, and no part of the join.
@@ -228,8 +253,8 @@ class _Reading:
 
     def _add_stream(self, name: str, table: str, window: Window | None) -> None:
         settings: dict[str, Any] = {
-            "time": (window and window.time) or _for_stream(self._time, name) or "ts",
-            "arrival": _for_stream(self._arrival, name),
+            "time": (window and window.time) or _for_stream(self._time, name, table) or "ts",
+            "arrival": _for_stream(self._arrival, name, table),
             "source": window and window.source,
             "table": None if table == name else table,
         }
@@ -239,6 +264,15 @@ class _Reading:
             self.faults.query.extend(error.faults)
             stream = Stream(name, window=None, **settings)
         self._streams.append(stream)
+
+    def _refuse_strangers(self, role: str, given: str | Mapping[str, str] | None) -> None:
+        """Refuse columns for streams that the query does not have."""
+        names = [stream.name for stream in self._streams]
+        known = [*names, *(stream.table or stream.name for stream in self._streams)]
+        for name in given if isinstance(given, Mapping) else ():
+            if not matching(Name(str(name)), known):
+                hint = way_out(str(name), names, known_as="streams")
+                self._fault(f"`{role}` names the stream `{name}`, which is not in FROM; {hint}")
 
     def _read_quality(self, clause: RecallClause | None) -> Quality | None:
         if clause is None:
@@ -261,8 +295,11 @@ def _conjunction(conditions: Sequence[str]) -> str | None:
     return conditions[0] if conditions else None
 
 
-def _for_stream(given: str | Mapping[str, str] | None, name: str) -> str | None:
-    return find(name, given) if isinstance(given, Mapping) else given
+def _for_stream(given: str | Mapping[str, str] | None, name: str, table: str) -> str | None:
+    """What is given for a stream: by its own name, else by that of its table."""
+    if not isinstance(given, Mapping):
+        return given
+    return find(name, given) or find(table, given)
 
 
 def _number(text: str) -> float:

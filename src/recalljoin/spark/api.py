@@ -10,6 +10,7 @@ from recalljoin.engine.ahead import AUTO
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.horizon import DEFAULT_LIMIT
 from recalljoin.query.functions import Functions
+from recalljoin.query.given import INPUTS, SQL
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.options import refuse_unknown
 from recalljoin.query.quality import Quality
@@ -208,6 +209,8 @@ def join(
     # The type of ``unknown`` is Never, so that type checkers refuse unknown options as well.
     refuse_unknown("join", _options_of(join), unknown, elsewhere)
     _refuse_others(streams)
+    if on is not None:
+        SQL.check("on", on)
     quality = None
     if recall is not None:
         quality = Quality(
@@ -229,7 +232,7 @@ def join(
         condition=on,
         select=select,
         quality=quality,
-        functions=functions or Functions(),
+        functions=Functions() if functions is None else functions,
         how=how,
         emit=emit,
     )
@@ -361,6 +364,7 @@ def sql(
         time_unit=time_unit,
         name=name,
     )
+    INPUTS.check("frames", frames)
     query = parse_query(text, functions=functions, time=time, emit=emit)
     return joined(query, dict(frames), settings)
 

@@ -38,17 +38,19 @@ def check_identity(written: str, now: str) -> None:
         {name: value for name, value in json.loads(text).items() if name not in _MAY_CHANGE}
         for text in (written, now)
     )
-    if old == new:
-        return
+    # As texts, because the order of streams counts: state and offsets go by their numbers.
     changed = "\n  ".join(
         f"`{name}`: was {old.get(name)}, is {new.get(name)}"
         for name in {**old, **new}
-        if old.get(name) != new.get(name)
+        if json.dumps(old.get(name)) != json.dumps(new.get(name))
     )
+    if not changed:
+        return
     message = (
         f"the checkpoint belongs to another join; changed:\n  {changed}\n"
         "On an old checkpoint recall, period, interval, max_wait, policy, idle_after, flush and "
-        "the numbers of cells and groups may change; streams, windows, condition and columns may "
-        "not. Put them back as they were, or start with a new checkpoint and a new control log"
+        "the numbers of cells and groups may change; streams and their order, windows, condition "
+        "and columns may not. Put them back as they were, or start with a new checkpoint and a new "
+        "control log"
     )
     raise InvalidSetting(message)

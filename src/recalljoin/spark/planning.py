@@ -147,9 +147,6 @@ def plan_join(
     if settings.learn_from is not None:
         policy = taught(policy, settings.learn_from, bound.unit)
     groups = n_groups if settings.groups is None else settings.groups
-    if groups < 1:
-        message = f"`groups` must be 1 or more, got {groups!r}"
-        raise InvalidSetting(message)
     by_tuple = _arrives_by_tuple(settings)
     if by_tuple:
         faults = list(tick_only_faults(bound.how, bound.emit))
@@ -212,12 +209,6 @@ def plan_join(
 
 
 def _arrives_by_tuple(settings: RunSettings) -> bool:
-    if settings.arrival not in ("tick", "tuple"):
-        message = (
-            f"`arrival` must be 'tick' or 'tuple', got {settings.arrival!r}; a column that says "
-            "when tuples arrived is named in its stream: rj.Stream('o', frame, arrival='at')"
-        )
-        raise InvalidSetting(message)
     if settings.arrival == "tick":
         return False
     if settings.cells not in (None, 1):
@@ -234,18 +225,11 @@ def _arrives_by_tuple(settings: RunSettings) -> bool:
 
 
 def _wait_limits(query: Query, settings: RunSettings) -> WaitLimits:
-    n = settings.max_buffered
-    if n is not None and (type(n) is not int or n < 1):
-        message = f"`max_buffered` must be a number of tuples, 1 or more, or None, got {n!r}"
-        raise InvalidSetting(message)
-    if settings.when_full not in ("release", "stop"):
-        message = f"`when_full` must be 'release' or 'stop', got {settings.when_full!r}"
-        raise InvalidSetting(message)
     memory, max_wait = settings.buffer_memory, None
     if query.quality is not None and query.quality.max_wait is not None:
         max_wait = in_unit(nanoseconds(query.quality.max_wait, name="max_wait"), "ms")
     return WaitLimits(
-        max_buffered=n,
+        max_buffered=settings.max_buffered,
         buffer_memory=None if memory is None else n_bytes(memory, name="buffer_memory"),
         when_full=settings.when_full,
         max_wait=max_wait,
@@ -285,9 +269,6 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
         When a column is no key of the join, or a value does not have the column's type.
     """
     if isinstance(named, str):
-        if named not in ("auto", "off"):
-            message = f"`hot_keys` must be 'auto', 'off' or keys by column, got {named!r}"
-            raise InvalidSetting(message)
         return NOT_HOT
     columns = {
         f"{bound.streams[s].name}.{expression.name}": c

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import nanoseconds
+from recalljoin.query.given import INPUTS
 from recalljoin.query.sources import arrow_schema
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def sample(
     InvalidSetting
         When a DataFrame does not stream, or has a column ``arrival`` already.
     """
+    INPUTS.check("frames", frames)
     for name, frame in frames.items():
         if not frame.isStreaming:
             message = f"`{name}` does not stream; call toArrow() for the rows it has"

@@ -171,3 +171,25 @@ def test_no_input_at_all_gives_an_empty_table() -> None:
     table = joined.table()
     assert (table.num_rows, table.column_names) == (0, ["x", "y", "result_time"])
     assert joined.recall == 1.0
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pa.array(["x", "y", None, "x"]).dictionary_encode(),
+        pa.array([b"x" * 16, b"y" * 16, None, b"x" * 16], pa.uuid()),
+        pa.array([0.0, float("nan"), None, 0.0]),
+        pa.array([b"x", b"y", None, b"x"]),
+    ],
+)
+def test_sources_may_be_named_by_values_of_any_flat_type(devices: pa.Array) -> None:
+    # Source y, and the one without a name, are silent from 1 s on; x goes on to 60 s.
+    table = pa.table({"ts": [0, 0, 0, 60_000], "arrival": [0, 0, 0, 1], "k": [1, 1, 1, 1]})
+    named = table.append_column("device", pa.array([1, 2, 3, 1]))
+    text = "SELECT * FROM a [5 SEC SOURCE device], b [5 SEC] WHERE a.k = b.k"
+    runs = [
+        replay(text, {"a": one, "b": table}, recall=0.9, tick=1)
+        for one in (named, table.append_column("device", devices))
+    ]
+    assert runs[1].table().num_rows == 3 * 3 + 1
+    assert runs[1].table().drop_columns("a") == runs[0].table().drop_columns("a")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
+import numpy as np
 import pytest
 
-from recalljoin.errors import InvalidSetting
+from recalljoin.errors import FunctionError, InvalidSetting
+from recalljoin.quality.adaptation import Adaptation, plan_policy
+from recalljoin.quality.horizon import Kept
 from recalljoin.quality.policies import make_policy, policy_names
 from recalljoin.quality.policy import BufferSizePolicy
 from recalljoin.quality.profile import Profile
@@ -117,3 +121,52 @@ def test_an_unknown_option_is_refused() -> None:
 def test_an_option_that_is_missing_is_named() -> None:
     with pytest.raises(InvalidSetting, match="policy 'fixed' needs its option `k`"):
         make_policy("fixed", SETTINGS)
+
+
+class Own:
+    """A policy of the user's."""
+
+    name = "own"
+    uses_slack = False
+
+    def __init__(self, k: object) -> None:
+        self.k = k
+
+    def observe(self, profile: Profile) -> None:
+        """Learn nothing."""
+
+    def adapt(self) -> object:
+        """Choose K, or fail."""
+        if isinstance(self.k, Exception):
+            raise self.k
+        return self.k
+
+
+def adaptation_of(make: Any) -> Adaptation:
+    recall: dict[str, Any] = {"recall": 0.9, "k": None, "options": None}
+    return plan_policy(SETTINGS, choice=make, **recall).adaptation(None)
+
+
+@pytest.mark.parametrize("k", [None, -1, 1.5, "5", float("nan"), 2**61 + 1, True])
+def test_a_policy_of_the_users_that_chooses_what_is_no_wait_is_named(k: object) -> None:
+    with pytest.raises(FunctionError, match=r"^the policy `own` has chosen .* for K, which must"):
+        _ = adaptation_of(lambda _: Own(k)).k
+
+
+def test_a_policy_of_the_users_may_count_with_numpy() -> None:
+    k = adaptation_of(lambda _: Own(np.int64(5))).k
+    assert json.dumps({"k": k}) == '{"k": 5}'
+
+
+def test_a_policy_of_the_users_that_fails_is_named() -> None:
+    adaptation = adaptation_of(lambda _: Own(ValueError("no idea")))
+    adaptation.observe(a_run_of_profiles()[0], 1)
+    with pytest.raises(FunctionError, match=r"^the policy `own` failed: ValueError: no idea$"):
+        adaptation.adapt(Kept(0, 0))
+
+
+def test_what_makes_no_policy_is_refused_when_it_is_asked_for() -> None:
+    with pytest.raises(InvalidSetting, match=r"^`policy` must make a policy, got None, which has"):
+        adaptation_of(lambda _: None)
+    with pytest.raises(FunctionError, match=r"failed: ZeroDivisionError: "):
+        adaptation_of(lambda _: 1 // 0)

@@ -226,16 +226,32 @@ def test_calls_with_a_grammar_of_their_own_are_parsed_by_it() -> None:
             "                                                      ^^^^",
         ),
         (
+            "SELECT * FROM s1 [5 s] WITH RECAL 0.9",
+            "syntax error in the query, line 1, column 29: what stands behind WITH is "
+            "`RECALL 0.95 OVER 1 MINUTE`\n"
+            "    SELECT * FROM s1 [5 s] WITH RECAL 0.9\n"
+            "                                ^^^^^",
+        ),
+        (
+            "SELECT * FROM s1 [5 s] WITH RECALL 0.9 OVR 1 MINUTE",
+            "syntax error in the query, line 1, column 40: unexpected `OVR`: WITH RECALL closes "
+            "the query; did you mean `OVER`?\n"
+            "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 OVR 1 MINUTE\n"
+            "                                           ^^^",
+        ),
+        (
             "SELECT * FROM s1 [5 s] WITH RECALL 0.9 BELOW 1",
             "syntax error in the query, line 1, column 40: unexpected `BELOW`: "
-            "WITH RECALL closes the query\n"
+            "WITH RECALL closes the query; known parts: `OVER`, `EVERY`, `MIN WAIT`, `MAX WAIT`, "
+            "`INITIAL WAIT`, `NULL PRECISION`\n"
             "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 BELOW 1\n"
             "                                           ^^^^^",
         ),
         (
             "SELECT * FROM s1 [5 s] WITH RECALL 0.9 WITH RECALL 0.8",
             "syntax error in the query, line 1, column 40: unexpected `WITH`: "
-            "WITH RECALL closes the query\n"
+            "WITH RECALL closes the query; known parts: `OVER`, `EVERY`, `MIN WAIT`, `MAX WAIT`, "
+            "`INITIAL WAIT`, `NULL PRECISION`\n"
             "    SELECT * FROM s1 [5 s] WITH RECALL 0.9 WITH RECALL 0.8\n"
             "                                           ^^^^",
         ),

@@ -78,7 +78,8 @@ def _round(call: Call, args: Sequence[Value]) -> Computed:
         near += size >= (10 * near + 5) / (10 * scale)
         near -= size < (10 * near - 5) / (10 * scale)
         result = np.copysign(near / scale, numbers)
-    if (rare := (size * scale >= _EXACT / 100) & (size < _EXACT)).any():
+        rare = (size * scale >= _EXACT / 100) & (size < _EXACT)
+    if rare.any():
         result[rare] = [_rounded(each, args[1].as_py()) for each in numbers[rare]]
     return finished(np.where(size < _EXACT, result, numbers), call.type, args)
 
