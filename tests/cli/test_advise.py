@@ -37,7 +37,7 @@ def test_it_says_what_to_write_in_a_plain_spark_join(inputs: list[str]) -> None:
     assert result.exit_code == 0, result.output
     assert "5 tuples, 6 results; the latest tuple came 300 ms late." in result.output
     assert '.withWatermark(time, "302 milliseconds")' in result.output
-    assert "recalljoin needs a K of 302 ms" in result.output
+    assert "recalljoin needs a wait (K) of 302 ms" in result.output
 
 
 def test_a_watermark_delay_in_whole_milliseconds_is_no_shorter_than_needed(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ OF_OTHER_JOINS = {
     # These are there where a join has refused a row, or has a limit.
     "recalljoin_refused_rows_by_reason_total",
     "recalljoin_max_wait_seconds",
+    # These are there where streams have sources.
+    "recalljoin_sources",
+    "recalljoin_source_behind_seconds",
+    "recalljoin_held_by_source_seconds",
     # These are there where times are dates.
     "recalljoin_stream_lag_seconds",
 }

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from recalljoin.dashboard.metrics import metrics_text
 from recalljoin.dashboard.server import Dashboard
+from recalljoin.dashboard.watching import lines
 from recalljoin.spark.control_log import ControlLog
 from tests.dashboard.browser import Browser, chromium, until
 from tests.dashboard.logs import START, disordered, live_join, stops
@@ -129,6 +131,11 @@ def test_the_source_that_holds_the_join_is_named(
         sources = board.joins[0].now()["sources"]
         assert sources["held_by"] == "1"
         assert sources["lead"] < sources["held_for"] < 8
+        told = metrics_text(board.joins)
+        assert f'recalljoin_held_by_source_seconds{{join="recalljoin",log="{live.log}"}} ' in told
+        assert ("source 1", "the join waits for it") in [
+            (name, more) for name, _, more in lines(board.joins[0])
+        ]
         browser = shown.browser
         browser.open(board.address)
         until(lambda: "The join waits for source 1, which is" in browser.text("#alarms"))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recalljoin.engine.times import FOREVER
 from recalljoin.quality.adaptation import AdaptationClock as Clock
 from tests.reference.recall import AdaptationClock
 
@@ -50,3 +51,9 @@ def test_it_does_not_matter_how_steps_are_handed_to_the_clock(
     first = clock.points(latest[:cut], earliest=-3)
     second = clock.points(latest[cut:], earliest=-3 if cut == 0 else 7)
     assert [*first.tolist(), *(second + len(latest[:cut])).tolist()] == at_once.tolist()
+
+
+def test_a_clock_that_is_known_before_any_tuple_begins_with_the_first_tuple() -> None:
+    clock = Clock(10)
+    assert clock.points(np.array([100]), earliest=FOREVER).tolist() == []
+    assert clock.points(np.array([104, 105, 106]), earliest=96).tolist() == [3]

@@ -223,15 +223,19 @@ class Live:
         """Read what arrives until some time, in batches of that length."""
         while self.now < until:
             end = min(self.now + batch, until)
-            self._batch([feed.between(self.now, end) for feed in self.feeds], end)
+            tables = [feed.between(self.now, end) for feed in self.feeds]
+            if any(table.num_rows for table in tables):
+                self._batch(tables, end)
             self.now = end
         return self
+
+    def run_empty(self) -> None:
+        """A batch without a tuple, as the first one of a run may be."""
+        self._batch([feed.between(self.now, self.now) for feed in self.feeds], self.now)
 
     def _batch(self, tables: list[pa.Table], end: int) -> None:
         assert self._cells is not None
         assert self._offset is not None
-        if not any(table.num_rows for table in tables):
-            return
         after = self._source.latestOffset(self._offset, NO_LIMIT)
         (part,) = self._source.partitions(self._offset, after)
         _, _, head, body = next(iter(self._source.read(part)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from recalljoin.spark.clocks import Clock
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.health import HealthMeter
 from recalljoin.spark.progress import mean_wait, progress_table
+from tests.documents import ROOT
 from tests.spark.live import MINUTE, SECOND, Feed, Live, both
 from tests.spark.test_notices import report as plain
 
@@ -208,3 +210,14 @@ def test_a_live_join_tells_how_it_is(tmp_path: Path, caplog: pytest.LogCaptureFi
     live.run(5 * MINUTE, batch=10 * SECOND)
     said = [r.getMessage() for r in caplog.records if "has stalled" in r.getMessage()]
     assert len(said) == 1
+
+
+def test_the_page_on_spark_names_every_column_of_the_progress(tmp_path: Path) -> None:
+    live = Live(tmp_path, list(both(2, MINUTE))).run(MINUTE, batch=10 * SECOND)
+    page = (ROOT / "docs" / "spark.md").read_text("utf-8")
+    table = page.partition("### The columns of `progress()`")[2].partition("\n### ")[0]
+    groups = ("recall_", "null_precision", "total_")
+    columns = progress_table(ControlLog(live.log)).column_names
+    assert {name for name in columns if not name.startswith(groups)} <= set(
+        re.findall(r"`(\w+)`", table)
+    )

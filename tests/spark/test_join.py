@@ -232,7 +232,7 @@ def test_frames_that_do_not_stream_need_an_arrival_column(
     recording = record(2, 1)
     recording.write(tmp_path / "in")
     moving, _ = recording.frames(spark, tmp_path / "in")
-    with pytest.raises(InvalidSetting, match="either all streams are streaming DataFrames or none"):
+    with pytest.raises(InvalidSetting, match="not streaming here: `s1`"):
         rj.join(rj.Stream("s1", still), rj.Stream("s2", moving), k=0)
     with pytest.raises(InvalidSetting, match="`arrival` is for recorded data"):
         rj.join(rj.Stream("s1", moving, arrival="place"), rj.Stream("s2", moving), k=0)

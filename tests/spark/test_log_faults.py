@@ -17,6 +17,7 @@ from recalljoin.spark.batch_planner import versions_in
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import Control
 from recalljoin.spark.progress import progress_table
+from tests.spark.live import MINUTE, SECOND, Live, both
 from tests.spark.local_cells import LocalJoin
 from tests.spark.test_control import BOUND, NO_LIMIT, control_of, put_away, reader, ticks
 
@@ -120,6 +121,17 @@ def test_files_of_others_in_the_folder_do_no_harm(tmp_path: Path) -> None:
     log.forget_history(10)
     log.forget_moves(10)
     assert [report.batch for report in log.reports_after(-1)] == [0]
+
+
+def test_with_a_new_log_a_join_goes_on_though_its_first_batch_is_empty(tmp_path: Path) -> None:
+    live = Live(tmp_path / "log", list(both(6, 2 * MINUTE)))
+    live.run(MINUTE, batch=10 * SECOND)
+    live.log = str(tmp_path / "new")
+    live.start()
+    live.run_empty()
+    live.run(2 * MINUTE, batch=10 * SECOND)
+    assert len(progress_table(ControlLog(live.log))) == 7
+    assert live.recall(0) > 0.9
 
 
 @pytest.mark.parametrize("left", [0, 18, 35])

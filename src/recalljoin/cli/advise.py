@@ -103,10 +103,11 @@ def _sense(advice: Advice) -> str:
     from recalljoin.query.durations import rounded
 
     return (
-        "Spark's own join lets pairs out at once, and keeps tuples that long beyond their windows. "
-        f"recalljoin needs a K of {rounded(advice.k_ms)}, and adapts when that changes: by default "
-        "it holds results back that long and lets them out in order of time; with "
-        '`emit="eager"` it lets them out at once, too, and keeps tuples that long.'
+        "Spark's own join lets pairs out at once; the delay says how long it keeps tuples beyond "
+        f"their windows. recalljoin needs a wait (K) of {rounded(advice.k_ms)}, and changes it "
+        "when delays change. By default it holds results back for K and lets them out in order of "
+        'time; with `emit="eager"` it lets them out at once as well, and K says how long tuples '
+        "are kept beyond their windows."
     )
 
 

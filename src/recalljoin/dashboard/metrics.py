@@ -51,6 +51,11 @@ _OF_STREAMS: Final = {
     "stream_rate": ("rate", "Tuples a second in the newest batch."),
     "stream_idle": ("idle", "1 while others do not wait for the stream."),
 }
+_OF_SOURCES: Final = {
+    "sources": ("n", "Sources that have a clock."),
+    "source_behind_seconds": ("behind", "How far the slowest source is behind the streams."),
+    "held_by_source_seconds": ("held", "The same while the join waits for that source, else 0."),
+}
 
 
 def metrics_text(joins: Iterable[FollowedJoin]) -> str:
@@ -80,6 +85,10 @@ def metrics_text(joins: Iterable[FollowedJoin]) -> str:
         family(
             f"{name}_tuples_total", "counter", what, ((of, each[name]) for of, _, each in streams)
         )
+    sources = [(of, each | {"held": each["held_for"] or 0.0}) for of, now in found
+               if (each := now["sources"]) is not None]  # fmt: skip
+    for name, (key, what) in _OF_SOURCES.items():
+        family(name, "gauge", what, ((of, each[key]) for of, each in sources))
     refused = [(of | {"stream": each["stream"], "reason": each["reason"]}, each["n"])
                for of, now in found for each in now["refused"]]  # fmt: skip
     family("refused_rows_by_reason_total", "counter", "Rows that could not take part.", refused)

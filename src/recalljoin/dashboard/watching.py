@@ -139,6 +139,10 @@ def lines(join: FollowedJoin) -> list[tuple[str, str, str]]:
         behind = "-" if stream["behind"] is None else rounded(1000 * stream["behind"])
         rate = "" if stream["rate"] is None else f"{stream['rate']:,.0f} tuples/s "
         found.append((f"stream {stream['name']}", f"{behind} behind", rate + state))
+    sources = now["sources"]
+    if sources is not None and sources["held_by"] is not None:
+        behind = f"{rounded(1000 * sources['held_for'])} behind"
+        found.append((f"source {sources['held_by']}", behind, "the join waits for it"))
     state = "ended" if now["has_ended"] else now["phase"] or ""
     return [*found, ("batch", f"{now['batch']}", state)]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.errors import FunctionError, InvalidSetting, RecallJoinError
 from recalljoin.quality.bounds import Bounded
 from recalljoin.quality.null_needs import PreciseNulls
@@ -148,11 +148,12 @@ class AdaptationClock:
         latest
             The clock after each step; :data:`~recalljoin.engine.times.NEVER` before any tuple.
         earliest
-            Smallest timestamp in the first step that has tuples. It is used only if the clock has
-            not begun.
+            Smallest timestamp in the first step that has tuples; FOREVER if no step has any. It is
+            used only if the clock has not begun.
         """
         if self.next is None:
-            if not len(latest) or latest[-1] == NEVER:
+            # A join that goes on without its control log may know the time before its first tuple.
+            if not len(latest) or latest[-1] == NEVER or earliest == FOREVER:
                 return np.empty(0, dtype=np.int64)
             self.next = earliest + self._interval
         # How many ends of intervals the clock has reached after each step; the clock may be NEVER.

@@ -167,7 +167,7 @@ def bind(
     parts, outputs = _lower(statement, found, computed, faults)
     known = [stream for stream in streams if stream is not None]
     if len(known) < len(streams) or len(faults.query) > n_faults:
-        faults.query.extend(_surely_without_window(statement))
+        faults.query.extend(_surely_without_window(statement, streams))
     if len(known) == len(streams):
         bounds = TimeBounds([_time_of(s, at) for at, s in enumerate(known)], unit, time_unit)
         if len(faults.query) == n_faults:
@@ -272,13 +272,17 @@ def _no_window(stream: str) -> str:
     return f"stream `{stream}` has no window; write `{stream} [5 SEC]` or window='5 seconds'"
 
 
-def _surely_without_window(statement: Bindable) -> list[str]:
+def _surely_without_window(statement: Bindable, bound: Sequence[BoundStream | None]) -> list[str]:
     """Faults of streams without a window, where no mended condition could give them one."""
     condition = (statement.condition or "").lower()
+    compares = any(word in condition for word in ("<", ">", "between"))
     return [
         _no_window(stream.name)
-        for stream in statement.streams
-        if stream.window is None and stream.time.lower() not in condition
+        for stream, found in zip(statement.streams, bound, strict=True)
+        # Where the time column has another name, a comparison may well be of that column.
+        if stream.window is None
+        and stream.time.lower() not in condition
+        and not (found is None and compares)
     ]
 
 

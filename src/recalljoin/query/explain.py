@@ -136,13 +136,12 @@ def _quality(quality: BoundQuality | None, bound: BoundQuery) -> list[str]:
         waiting += f", at first: {_duration(quality.initial_wait, bound)}"
     steps = ""
     if quality.granularity is not None:
-        steps = f"in steps of {_duration(quality.granularity, bound)}, "
+        steps = f", in steps of {_duration(quality.granularity, bound)}"
     precision = ""
     if quality.null_precision is not None:
         precision = f", {quality.null_precision:g} of the nulls true"
     return [
         f"recall of at least {quality.recall:g} over {_duration(quality.period, bound)}{precision}",
-        f"buffer size chosen every {_duration(quality.interval, bound)}, {steps}basic window "
-        f"{_duration(quality.basic_window, bound)}",
+        f"the wait is chosen anew every {_duration(quality.interval, bound)}{steps}",
         f"longest wait: {waiting}",
     ]

@@ -17,6 +17,17 @@ Emit = Literal["ordered", "eager"]
 HOWS: Final[tuple[How, ...]] = get_args(How)
 EMITS: Final[tuple[Emit, ...]] = get_args(Emit)
 
+_SPARK_SAYS: Final[dict[str, How]] = {
+    "cross": "inner",
+    "outer": "full",
+    "leftouter": "left",
+    "rightouter": "right",
+    "fullouter": "full",
+    "leftsemi": "semi",
+    "leftanti": "anti",
+}
+"""What Spark calls the kinds in other words, without underscores."""
+
 PRESERVED: Final[dict[How, tuple[int, ...]]] = {
     "inner": (),
     "left": (0,),
@@ -46,7 +57,9 @@ def shown(how: How, m: int) -> tuple[int, ...]:
 def kind_faults(how: object, emit: object, m: int) -> Iterator[str]:
     """What is wrong with `how` and `emit` for a join of ``m`` streams."""
     if how not in HOWS:
-        yield f"there is no join `how={how!r}`; {way_out(str(how), HOWS, known_as='kinds')}"
+        word = str(how).lower().replace("_", "").replace(" ", "")
+        meant = _SPARK_SAYS.get(word, str(how))
+        yield f"there is no join `how={how!r}`; {way_out(meant, HOWS, known_as='kinds')}"
     elif how != "inner" and m != 2:
         yield (
             f"a {how} join has two streams, this query has {m}; join two streams, and the result "

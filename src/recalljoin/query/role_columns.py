@@ -27,7 +27,8 @@ def time_column(stream: Stream, role: str, schema: pa.Schema, faults: list[str])
         )
         return None
     if not (pt.is_timestamp(column.type) or pt.is_integer(column.type)):
-        hint = "cast it to a timestamp" if pt.is_date(column.type) else "name another column"
+        is_castable = pt.is_date(column.type) or pt.is_string(column.type)
+        hint = "cast it to a timestamp" if is_castable else "name another column"
         faults.append(
             f"{role} column `{stream.name}.{column.name}` must be an integer or a timestamp, got "
             f"{column.type}; {hint}"

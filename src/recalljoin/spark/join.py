@@ -88,7 +88,12 @@ def joined(query: Query, frames: Mapping[str, DataFrame], settings: RunSettings)
     check_workers(spark)
     streaming = {name: frame.isStreaming for name, frame in by_stream.items()}
     if len(set(streaming.values())) > 1:
-        message = f"either all streams are streaming DataFrames or none, got {streaming}"
+        still = listed([name for name, moves in streaming.items() if not moves], last=" and ")
+        message = (
+            "either all streams are streaming DataFrames or none; not streaming here: "
+            f"{still}. Read a stream with spark.readStream; a table that does not change is joined "
+            "with Spark's own join"
+        )
         raise InvalidSetting(message)
     recorded = [each.name for each in query.streams if each.arrival is not None]
     if all(streaming.values()):

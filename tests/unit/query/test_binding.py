@@ -51,7 +51,7 @@ def test_a_query_counts_in_the_finest_unit_of_its_time_columns(
     [
         (pa.date32(), "cast it to a timestamp"),
         (pa.float64(), "name another column"),
-        (pa.string(), "name another column"),
+        (pa.string(), "cast it to a timestamp"),
         (pa.time64("us"), "name another column"),
     ],
 )
@@ -72,7 +72,7 @@ def test_the_arrival_column_is_checked_as_well() -> None:
     assert query.bind({"a": good, "b": schema(INT, sen=INT)}).streams[0].arrival == "seen"
     assert refused(query, {"a": schema(INT, seen=pa.string()), "b": good}) == (
         "arrival column `a.seen` must be an integer or a timestamp, got string; "
-        "name another column",
+        "cast it to a timestamp",
         "stream `b` has no arrival column `sen`; name it with arrival='column'; "
         "did you mean `seen`?",
     )

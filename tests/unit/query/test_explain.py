@@ -34,7 +34,7 @@ def test_steps_of_the_buffer_size_are_told_where_they_are_set() -> None:
         quality=Quality(granularity="20 ms"),
     )
     told = explain(query.bind({"a": SCHEMA, "b": SCHEMA}))
-    assert "buffer size chosen every 1 s, in steps of 20 ms, basic window 10 ms" in told
+    assert "the wait is chosen anew every 1 s, in steps of 20 ms" in told
 
 
 def test_an_explanation_tells_all_there_is_to_know() -> None:
@@ -66,7 +66,7 @@ def test_an_explanation_tells_all_there_is_to_know() -> None:
         "  greatest(p.s, 'x') = greatest(p.s, 'x')  (string)\n"
         "quality\n"
         "  recall of at least 0.99 over 2 min\n"
-        "  buffer size chosen every 500 ms, basic window 10 ms\n"
+        "  the wait is chosen anew every 500 ms\n"
         "  longest wait: 10 s\n"
         "times are counted in us"
     )

@@ -62,7 +62,9 @@ def test_where_of_an_inner_join_stands_in_the_condition() -> None:
     ("settings", "fault"),
     [
         ({"how": "letf"}, "there is no join `how='letf'`; did you mean `left`?"),
-        ({"how": "outer"}, "known kinds: `inner`, `left`, `right`, `full`, `semi`, `anti`"),
+        ({"how": "both"}, "known kinds: `inner`, `left`, `right`, `full`, `semi`, `anti`"),
+        ({"how": "outer"}, "did you mean `full`?"),
+        ({"how": "LEFT_SEMI"}, "did you mean `semi`?"),
         ({"emit": "eagre"}, "there is no way `emit='eagre'`; did you mean `eager`?"),
         (
             {"how": "left", "streams": [Stream(name, window="5 s") for name in "abc"]},

@@ -145,3 +145,27 @@ def test_a_window_that_a_mended_condition_may_give_is_not_asked_for() -> None:
         query.bind(dict.fromkeys("ab", schema))
     (only,) = error.value.faults
     assert "no column `nope`" in only
+
+
+def test_no_window_is_asked_for_where_the_times_of_the_condition_may_be_another_column() -> None:
+    schema = pa.schema({"at": pa.int64(), "x": pa.int64()})
+    between = Query(
+        streams=[Stream("a", window=5), Stream("b")], condition="b.at BETWEEN a.at AND a.at + 5"
+    )
+    with pytest.raises(InvalidQuery) as error:
+        between.bind(dict.fromkeys("ab", schema))
+    assert [fault[:29] for fault in error.value.faults] == [
+        "stream `a` has no time column",
+        "stream `b` has no time column",
+    ]
+
+
+def test_a_condition_or_outputs_that_are_no_text_are_refused_together() -> None:
+    with pytest.raises(InvalidQuery) as error:
+        Query(streams=TWO, condition=object(), select=["a.id"])  # type: ignore[arg-type]
+    assert error.value.faults == (
+        "the condition must be SQL text such as 'o.id = p.order_id', got object; write the name of "
+        "the stream before each column",
+        "the outputs must be SQL text such as 'o.id, p.amount', got list; write the name of the "
+        "stream before each column",
+    )

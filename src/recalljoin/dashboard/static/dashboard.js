@@ -499,7 +499,10 @@ function still(now) {
   draw({ ...spec, id: "delays", title: "Delays of the streams", format: shareOf, zero: true },
     card("delays", "Delays of the streams", "share of the tuples of the last ten periods"),
     { values: bins, time: false, name: "delay", label: named, range: whole,
-      axis: { splits: () => bins.filter((i) => i % Math.ceil(bins.length / 5) === 0) } },
+      axis: { splits: (u) => {
+        const step = Math.ceil(bins.length / (u.width < 420 ? 3 : 5));
+        return bins.filter((i) => i % step === 0);
+      } } },
     now.streams.map((each, i) => {
       const counts = now.delays.counts[i] || [], all = counts.reduce((a, b) => a + b, 0);
       return { label: each.name, values: counts.map((n) => all ? n / all : 0),
