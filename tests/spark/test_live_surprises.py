@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from tests.spark.live import MINUTE, SECOND, Feed, Live, both
 
@@ -47,3 +48,28 @@ def test_tuples_far_ahead_that_make_all_others_late_cannot_go_unnoticed(tmp_path
     recall, _ = below(live, 5 * MINUTE)
     assert recall.max() < 0.95
     assert recall[-1] < 0.7
+
+
+@pytest.mark.parametrize("since", [30 * SECOND, 4 * MINUTE])
+def test_a_tuple_far_ahead_keeps_neither_wait_nor_horizon_from_following_delays(
+    tmp_path: Path, since: int
+) -> None:
+    calm, rough = both(1, 15 * MINUTE, mean=SECOND), both(1, 15 * MINUTE, mean=30 * SECOND)
+    feeds = []
+    for before, after in zip(calm, rough, strict=True):
+        late = before.ts >= 6 * MINUTE
+        feeds.append(
+            Feed.of(before.ts[~late], before.key[~late], before.at[~late]).then(
+                Feed.of(*(each[after.ts >= 6 * MINUTE] for each in (after.ts, after.key, after.at)))
+            )
+        )
+    feeds[0] = with_one_ahead(feeds[0], since)
+    live = Live(tmp_path, feeds).run(15 * MINUTE, batch=2 * SECOND)
+    # Without the tuple far ahead K is much the same.
+    assert max(live.k[: 6 * 30]) <= MINUTE
+    assert min(live.after(10 * MINUTE, live.k)) >= 30 * SECOND
+    assert max(live.k) <= 5 * MINUTE
+    assert live.recalls(9 * MINUTE).mean() >= 0.94
+    shown = live.progress()
+    late = shown.since(8 * MINUTE)
+    assert (shown.recall - shown.true)[late].max() < 0.1
