@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from recalljoin.spark import batch_planner
 from tests.spark.live import MINUTE, SECOND, Feed, Live, both
 
 if TYPE_CHECKING:
@@ -48,6 +50,22 @@ def test_tuples_far_ahead_that_make_all_others_late_cannot_go_unnoticed(tmp_path
     recall, _ = below(live, 5 * MINUTE)
     assert recall.max() < 0.95
     assert recall[-1] < 0.7
+
+
+def test_a_stream_left_behind_again_and_again_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One stream comes in parcels, every 50 seconds, and is idle after ten seconds without a tuple.
+    # Its tuples are in order, and yet come up to 50 seconds behind the other stream.
+    parcel = 50 * SECOND
+    one, two = both(1, 15 * MINUTE, every=500, late=0.0)
+    parcels = Feed(two.ts, two.key, (two.ts // parcel + 1) * parcel)
+    live = Live(tmp_path, [one, parcels], idle_after="10 seconds")
+    clock = SimpleNamespace(time=lambda: live.now / SECOND, monotonic=lambda: live.now / SECOND)
+    monkeypatch.setattr(batch_planner, "time", clock)
+    live.run(15 * MINUTE, batch=2 * SECOND)
+    assert live.recall(4 * MINUTE, 12 * MINUTE) >= 0.95
+    assert max(live.k) <= 2 * parcel
 
 
 @pytest.mark.parametrize("since", [30 * SECOND, 4 * MINUTE])

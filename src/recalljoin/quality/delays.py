@@ -23,6 +23,9 @@ SHORTEST_PART = 1 / 16
 class LatestDelays:
     """The largest delay of tuples that arrived lately.
 
+    While a stream is idle, or too many tuples wait for it, the base time goes on without it. When
+    the stream returns, its tuples are late by that as well, however orderly they are.
+
     Parameters
     ----------
     horizon
@@ -36,19 +39,30 @@ class LatestDelays:
         self._first: int | None = None
         self.span = 0
         """Event time over which delays were seen: a larger delay could not have been seen."""
+        # Base time after the last interval.
+        self._base = NEVER
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
+        largest = profile.largest_delay + self._left_behind(profile)
+        self._base = max(self._base, profile.base_time)
         if not profile.n_arrived:
             return
         clock = int(profile.ends.max())
         self._first = clock if self._first is None else self._first
         self.span = max(self.span, clock - self._first)
-        self._stretches.append((clock, profile.n_arrived, profile.largest_delay))
+        self._stretches.append((clock, profile.n_arrived, largest))
         n_others = sum(n for _, n, _ in self._stretches) - self._stretches[0][1]
         while self._stretches[0][0] <= clock - self.horizon and n_others >= ENOUGH_ARRIVALS:
             self._stretches.popleft()
             n_others -= self._stretches[0][1]
+
+    def _left_behind(self, profile: Profile) -> int:
+        """How far the base time was ahead of any stream that has tuples now."""
+        came = profile.delays.any(axis=1) & (profile.begins != NEVER)
+        if self._base == NEVER or not came.any():
+            return 0
+        return max(0, self._base - int(profile.begins[came].min()))
 
     @property
     def largest(self) -> int | None:
@@ -60,12 +74,19 @@ class LatestDelays:
     def snapshot(self) -> State:
         """Everything it remembers."""
         stretches = [list(stretch) for stretch in self._stretches]
-        return {"stretches": stretches, "first": self._first, "span": self.span}
+        return {
+            "stretches": stretches,
+            "first": self._first,
+            "span": self.span,
+            "base": self._base,
+        }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self._stretches = deque(tuple(stretch) for stretch in state["stretches"])
         self._first, self.span = state["first"], state["span"]
+        # Earlier releases did not note the base time.
+        self._base = state.get("base", NEVER)
 
 
 class WaitByDelays:
