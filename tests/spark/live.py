@@ -253,7 +253,7 @@ class Live:
     @property
     def produced(self) -> Timeline:
         """Results by their time."""
-        ts = np.concatenate(self._produced)
+        ts = np.concatenate([np.empty(0, dtype=np.int64), *self._produced])
         return Timeline.of(ts, np.ones(len(ts), dtype=np.int64))
 
     def recalls(self, begin: int, end: int | None = None, *, step: int = SECOND) -> Float64s:

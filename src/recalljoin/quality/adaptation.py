@@ -112,6 +112,11 @@ def plan_policy(
     return plan
 
 
+_OVERDUE = 10
+"""A streaming query adapts K although its clock has not reached the end of an interval once the
+base time has come this many intervals further."""
+
+
 class AdaptationClock:
     """Tells after which steps K is adapted.
 
@@ -136,7 +141,7 @@ class AdaptationClock:
     """
 
     def __init__(self, interval: int) -> None:
-        self._interval = interval
+        self.interval = interval
         self.next: int | None = None
         """Time at which the current interval ends; None before the first tuple."""
 
@@ -155,11 +160,11 @@ class AdaptationClock:
             # A join that goes on without its control log may know the time before its first tuple.
             if not len(latest) or latest[-1] == NEVER or earliest == FOREVER:
                 return np.empty(0, dtype=np.int64)
-            self.next = earliest + self._interval
+            self.next = earliest + self.interval
         # How many ends of intervals the clock has reached after each step; the clock may be NEVER.
-        n_ends = (np.maximum(latest, self.next - self._interval) - self.next) // self._interval + 1
+        n_ends = (np.maximum(latest, self.next - self.interval) - self.next) // self.interval + 1
         known = np.concatenate(([0], np.maximum.accumulate(n_ends)))
-        self.next += int(known[-1]) * self._interval
+        self.next += int(known[-1]) * self.interval
         return np.flatnonzero(np.diff(known)) + 1
 
 
@@ -184,6 +189,8 @@ class Adaptation:
         self._horizon = horizon
         self._since: Profile | None = None
         self._n_delivered = 0
+        # Base time when K was adapted last.
+        self._adapted_at = NEVER
         self.seconds = 0.0
         """Seconds that the policy took for its last choice."""
 
@@ -228,7 +235,11 @@ class Adaptation:
     def take(
         self, profile: Profile, kept: Kept, *, latest: int, earliest: int, n_delivered: int
     ) -> None:
-        """Take in one step, and adapt if an interval has ended in this step.
+        """Take in one step, and adapt if an interval has ended in this step, or is overdue.
+
+        A tuple whose time is far ahead takes the clock of the fastest stream with it, which then
+        stands still until all other tuples have come as far. Meanwhile the base time goes on, and
+        with it K must.
 
         Parameters
         ----------
@@ -242,8 +253,14 @@ class Adaptation:
             Tuples that arrived in the step, copies included.
         """
         self.observe(profile, n_delivered)
-        if len(self.clock.points(np.array([latest]), earliest=earliest)):
+        has_ended = len(self.clock.points(np.array([latest]), earliest=earliest)) > 0
+        if has_ended or self._is_overdue(profile.base_time):
             self.adapt(kept)
+
+    def _is_overdue(self, base_time: int) -> bool:
+        if self._adapted_at == NEVER:
+            return False
+        return base_time - self._adapted_at >= _OVERDUE * self.clock.interval
 
     def observe(self, profile: Profile, n_delivered: int) -> None:
         """Take in steps of one interval; the caller asks the clock when the interval ends."""
@@ -254,6 +271,7 @@ class Adaptation:
         """End the interval: choose K and horizon by its profile, and return the profile."""
         profile = self._since
         assert profile is not None, "an interval has at least one step"
+        self._adapted_at = profile.base_time
         with _named(self.policy.name):
             self.policy.observe(profile)
             began = time.perf_counter()
@@ -272,6 +290,7 @@ class Adaptation:
             "ends": self.clock.next,
             "since": None if self._since is None else self._since.to_json(),
             "n_delivered": self._n_delivered,
+            "adapted_at": self._adapted_at,
         }
 
     def restore(self, state: State) -> None:
@@ -284,6 +303,8 @@ class Adaptation:
         if state["since"] is not None:
             self._since = Profile.from_json(state["since"])
         self._n_delivered = state["n_delivered"]
+        # Earlier releases did not note it.
+        self._adapted_at = state.get("adapted_at", NEVER)
 
 
 def _made(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recalljoin.engine.times import NEVER
+from recalljoin.engine.times import FOREVER, NEVER
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s
@@ -23,6 +23,9 @@ SHORTEST_PART = 1 / 16
 class LatestDelays:
     """The largest delay of tuples that arrived lately.
 
+    While a stream is idle, or too many tuples wait for it, the base time goes on without it. When
+    the stream returns, its tuples are late by that as well, however orderly they are.
+
     Parameters
     ----------
     horizon
@@ -36,19 +39,30 @@ class LatestDelays:
         self._first: int | None = None
         self.span = 0
         """Event time over which delays were seen: a larger delay could not have been seen."""
+        # Base time after the last interval.
+        self._base = NEVER
 
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
+        largest = profile.largest_delay + self._left_behind(profile)
+        self._base = max(self._base, profile.base_time)
         if not profile.n_arrived:
             return
         clock = int(profile.ends.max())
         self._first = clock if self._first is None else self._first
         self.span = max(self.span, clock - self._first)
-        self._stretches.append((clock, profile.n_arrived, profile.largest_delay))
+        self._stretches.append((clock, profile.n_arrived, largest))
         n_others = sum(n for _, n, _ in self._stretches) - self._stretches[0][1]
         while self._stretches[0][0] <= clock - self.horizon and n_others >= ENOUGH_ARRIVALS:
             self._stretches.popleft()
             n_others -= self._stretches[0][1]
+
+    def _left_behind(self, profile: Profile) -> int:
+        """How far the base time was ahead of any stream that has tuples now."""
+        came = profile.delays.any(axis=1) & (profile.begins != NEVER)
+        if self._base == NEVER or not came.any():
+            return 0
+        return max(0, self._base - int(profile.begins[came].min()))
 
     @property
     def largest(self) -> int | None:
@@ -60,12 +74,19 @@ class LatestDelays:
     def snapshot(self) -> State:
         """Everything it remembers."""
         stretches = [list(stretch) for stretch in self._stretches]
-        return {"stretches": stretches, "first": self._first, "span": self.span}
+        return {
+            "stretches": stretches,
+            "first": self._first,
+            "span": self.span,
+            "base": self._base,
+        }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self._stretches = deque(tuple(stretch) for stretch in state["stretches"])
         self._first, self.span = state["first"], state["span"]
+        # Earlier releases did not note the base time.
+        self._base = state.get("base", NEVER)
 
 
 class WaitByDelays:
@@ -76,6 +97,10 @@ class WaitByDelays:
     streams, of the share of tuples that arrive within K. Results with a late member are produced as
     well if that member is not the last to be waited for, so this K is rather too large. It is known
     as soon as tuples have arrived, when results say little yet.
+
+    K is counted from the slowest stream, and another stream may be ahead of it. A tuple that is
+    behind such a stream, and yet not behind the slowest one, needs no wait. So delays count from
+    the slowest stream.
 
     At first, long delays cannot have been seen. A delay of a minute takes a minute to be seen at
     all, so the shorter the time in which a delay could be seen, the more it counts. A K is trusted
@@ -92,6 +117,8 @@ class WaitByDelays:
         self._delays: Float64s | None = None
         self._granularity = 1
         self._first: int | None = None
+        # Base time after the last interval.
+        self._base = NEVER
         self.clock_span = 0
         """Event time over which delays were seen: no delay can be larger than that yet."""
         self.k: int | None = None
@@ -115,8 +142,20 @@ class WaitByDelays:
         missing = delays.shape[1] - self._delays.shape[1]
         if missing > 0:
             self._delays = np.pad(self._delays, ((0, 0), (0, missing)))
-        self._delays[:, : delays.shape[1]] += delays
+        for s, row in enumerate(delays if delays.shape[1] else ()):
+            # Delays that are no larger than the lead are none.
+            lead = min(self._lead(profile, s) // self._granularity, len(row) - 1)
+            self._delays[s, 0] += row[: lead + 1].sum()
+            self._delays[s, 1 : len(row) - lead] += row[lead + 1 :]
+        self._base = max(self._base, profile.base_time)
         self.k = self._smallest(self._delays)
+
+    def _lead(self, profile: Profile, s: int) -> int:
+        """How far a stream was ahead of the slowest one, all through an interval."""
+        begin, end = int(profile.begins[s]), int(profile.ends[s])
+        if begin == FOREVER or NEVER in (begin, end, self._base, profile.base_time):
+            return 0
+        return max(0, min(begin - self._base, end - profile.base_time))
 
     def _smallest(self, delays: Float64s) -> int | None:
         if (delays.sum(axis=1) < ENOUGH_ARRIVALS).any():
@@ -134,11 +173,14 @@ class WaitByDelays:
             "delays": delays,
             "granularity": self._granularity,
             "first": self._first,
+            "base": self._base,
             "span": self.clock_span,
         }
 
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
+        # Earlier releases did not note the base time.
+        self._base = state.get("base", NEVER)
         self._delays = np.array(state["delays"]) if state["delays"] else None
         self._granularity = state["granularity"]
         self._first, self.clock_span = state["first"], state["span"]

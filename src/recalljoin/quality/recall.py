@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from recalljoin.quality.profile import Profile
 
 
+MOSTLY = 0.5
+"""Where less than this share of a period's results is usually known by now, to know none does not
+mean that there was none. What the join time has passed without producing it is lost."""
 MEMORY = 3
 """Periods after which a result's required slack counts for half."""
 
@@ -168,10 +171,14 @@ class RecallMeter:
         known = produced + lost
         new = (self._new_losses.keys > begin) & (self._new_losses.keys <= end)
         known[self._new_losses.keys[new] - begin - 1] -= self._new_losses.counts[new]
-        true = (known / self._shown.share(self.base_time - youngest)).sum()
+        shares = self._shown.share(self.base_time - youngest)
+        true = (known / shares).sum()
         recall = ratio(float(produced.sum()), max(float(true), float((produced + lost).sum())))
+        within = float((1 - self._beyond.shares).prod())
         if recall is not None:
-            recall *= float((1 - self._beyond.shares).prod())
+            recall *= within
+        elif shares.sum() * within < MOSTLY * len(shares):
+            recall = 0.0
         return Measurement(
             until, int(produced.sum()), int(lost.sum()), self._unknown(begin, end), recall
         )

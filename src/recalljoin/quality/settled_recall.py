@@ -13,6 +13,7 @@ import numpy as np
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.beyond_horizon import Running, most_completed
+from recalljoin.quality.recall import MOSTLY
 from recalljoin.quality.tally import Tally
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ class SettledRecall:
             beyond = self._beyond[s].between(earlier, ends)
             known *= 1 - self._weight[s] * beyond / np.maximum(received, 1)
         at_least, at_most = (_ratio(produced, true) for true in (counted + unknown, counted))
-        return Recalls(np.maximum(at_most * known, at_least), at_least, at_most)
+        recall = np.maximum(at_most * known, at_least)
+        # No result is known, because most results have a member beyond the horizon.
+        recall[(counted == 0) & (unknown > 0) & (known < MOSTLY)] = 0.0
+        return Recalls(recall, at_least, at_most)
 
     def lowest(self, after: int, upto: int) -> Lowest:
         """The lowest recall of any period that ended between two join times.

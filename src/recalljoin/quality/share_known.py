@@ -63,7 +63,7 @@ class Shown:
         self.memory = memory
         self._results = np.zeros(N_BINS)
         self._exposure = np.zeros(N_BINS)
-        # Results found since the base time last moved; they count when the base time moves on.
+        # Results found since the base time last moved; they fade once the base time moves on.
         self._waiting = np.zeros(N_BINS)
         self._n_ticks = 0.0
         self._base = self._first = NEVER
@@ -96,14 +96,17 @@ class Shown:
 
     def share(self, age: Int64s) -> Float64s:
         """Share of the results of each age that is known by now; 1 where nothing was found."""
-        if self._results.sum() < 1:
+        # Results found while the base time stands still count at once. There may be many of them: a
+        # tuple of each stream whose time is far ahead makes all others late, and no time passes.
+        results = self._results + self._waiting
+        if results.sum() < 1:
             return np.ones(len(age))
         exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
-        until = np.cumsum(self._results / np.maximum(exposure, 1))
+        until = np.cumsum(results / np.maximum(exposure, 1))
         # All results of a bin are known at the age that is as large as the bin's largest slack.
         until /= until[-1]
         tick = self._exposure[0] / self._n_ticks
-        part = max(1.0, tick * min(1.0, max(_PART, _PLENTY / self._results.sum())))
+        part = max(1.0, tick * min(1.0, max(_PART, _PLENTY / results.sum())))
         missing = 1 - np.interp(age + _TICKS * tick, ENOUGH, until)
         for n in range(_TICKS):
             begin = age + n * tick
@@ -113,5 +116,5 @@ class Shown:
         # at all later ages together are looked at as well; or recall would seem too good.
         missing = np.maximum(missing, 1 - np.interp(age, ENOUGH, until))
         # Results may be known although none was ever seen at this age: no share is taken to be 0.
-        share: Float64s = np.maximum(1 - missing, 1 / (1 + self._results.sum()))
+        share: Float64s = np.maximum(1 - missing, 1 / (1 + results.sum()))
         return share

@@ -65,6 +65,24 @@ def test_without_any_result_there_is_no_recall() -> None:
         assert (measured.recall, measured.at_least, measured.at_most) == (None, None, None)
 
 
+@pytest.mark.parametrize(("slack", "recall"), [(150, 0.0), (3, None)])
+def test_where_most_results_come_to_light_later_none_known_does_not_mean_none(
+    slack: int, recall: float | None
+) -> None:
+    # What is found is always older than the last period.
+    lost = [seen(100 * n, None, {100 * n - 150: 5}, slack={slack: 5}) for n in range(1, 10)]
+    assert meter(*lost).measure().recall == recall
+
+
+def test_losses_found_while_the_base_time_stands_still_tell_of_results_to_come() -> None:
+    # The base time leaps ahead of everything that is still to come, and stands.
+    usual = [seen(100 * n, {100 * n - 1: 10}, slack={0: 10}) for n in range(1, 10)]
+    leap = seen(9000, {9000: 1}, slack={0: 1})
+    late = [seen(9000, None, {1000 + n: 10}, slack={250: 10}, base_time=9000) for n in range(20)]
+    assert meter(*usual, leap).measure().recall == 1.0
+    assert (meter(*usual, leap, *late).measure().recall or 0.0) < 0.5
+
+
 def test_the_period_is_open_at_the_left_and_closed_at_the_right() -> None:
     counted = meter(seen(200, {100: 1000, 101: 7, 200: 1}, {100: 1000, 101: 2})).measure()
     assert (counted.until, counted.produced, counted.lost) == (200, 8, 2)

@@ -72,6 +72,20 @@ def test_tuples_beyond_the_horizon_lower_the_recall_of_their_time() -> None:
     assert known.lowest(800, 900).recall == 1.0
 
 
+def test_a_period_of_which_nothing_is_known_but_tuples_beyond_the_horizon_has_lost_all() -> None:
+    usual = dict.fromkeys(range(1000), 1)
+    late = {t: n for t, n in usual.items() if 400 <= t < 600}
+    in_time = {t: n for t, n in usual.items() if t not in late}
+    produced = dict.fromkeys(in_time, 10)
+    profiles = [
+        seen(1000, produced, received=(in_time, usual)),
+        seen(2000, {}, {}, late, (late, {})),
+    ]
+    known = SettledRecall(profiles, period=100, windows=WINDOWS)
+    assert known.lowest(550, 560) == (0.0, 0.0, None)
+    assert known.lowest(300, 380).recall == 1.0
+
+
 counts = st.dictionaries(st.integers(0, 3000), st.integers(1, 9), max_size=12)
 
 
