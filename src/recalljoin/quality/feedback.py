@@ -44,6 +44,11 @@ LEAST = 0.002
 """A push begins from this part of the largest delay at least, so that K does not stay near 0."""
 
 
+def may_miss(recall: float) -> float:
+    """Share of the periods that may miss a target."""
+    return MAY_MISS_MOST if recall > MOST else MAY_MISS
+
+
 class Feedback:
     """Corrects the K of a policy by measured recall, and keeps it below the largest delay.
 
@@ -113,11 +118,11 @@ class Feedback:
         recall = self.measured(SLOTS)
         if recall is None:
             return
-        may_miss = MAY_MISS_MOST if self.recall > MOST else MAY_MISS
+        share = may_miss(self.recall)
         if recall >= self.recall:
             self._below_since = None
             self.push = max(1.0, self.push * PUSH ** (-n_new / PUSH_EVERY))
-            shrinking = 1 - GROWTH * may_miss / (1 - may_miss)
+            shrinking = 1 - GROWTH * share / (1 - share)
             self.margin = max(1.0, self.margin * shrinking**n_new)
             return
         # After a night without tuples there are so many new slots that the power would overflow.

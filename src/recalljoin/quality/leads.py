@@ -6,10 +6,14 @@ no source. How long it stands still follows from the clocks of sources alone. Th
 needs besides is modelled from tuples: a late tuple loses the results that it would have completed.
 
 From a high recall on, single silences decide, and to stand still is an insurance against the next
-one. Then the slack is that of the worst period remembered, and of the leads with nearly the
-shortest wait the smallest is taken. Below a high recall a silent source is seldom worth waiting
-for, and sources are waited for only where that makes the wait much shorter. An insurance must be
-cheap or pay off: where sources are irregular, a silence says little.
+one. Then the slack is that of the worst period remembered, K is never below it, and of the leads
+with nearly the shortest wait the smallest is taken. Below a high recall a silent source is seldom
+worth waiting for, and sources are waited for only where that makes the wait much shorter.
+
+An insurance must be cheap or pay off: where sources are irregular, a silence says little. Then K
+alone is the insurance, and while few periods are remembered it covers worse ones. The largest of n
+bursts is exceeded by the next one with probability 1/(n + 1). Where sizes of bursts have the heavy
+tail of Zipf's law, the size exceeded with probability p is 1/(p (n + 1)) times the largest one.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import numpy as np
 
 from recalljoin.engine.compiled import lean
 from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.quality.feedback import may_miss
 from recalljoin.quality.period_needs import enough_for
 from recalljoin.quality.source_lags import PER_OCTAVE, ROW, bins_of, lengths_of
 from recalljoin.quality.tally import Tally
@@ -72,6 +77,8 @@ class Leads:
         self.period = settings.period
         self.lead = FOREVER
         """The lead in force; FOREVER: sources are not waited for."""
+        self.slack = 0
+        """The smallest K that covers what is insured; 0 below a high recall."""
         self.is_apart = False
         """Whether sources are further apart than ever, in a backlog or by more than a period."""
         self._stretches: deque[tuple[int, Tally, Tally]] = deque(maxlen=MEMORY)
@@ -80,21 +87,19 @@ class Leads:
         self._is_due = False
         self._apart_since = NEVER
 
-    @property
-    def knows_sources(self) -> bool:
-        """Whether tuples say where they are from, and this for some time."""
-        return len(self._stretches) > 0
-
     def observe(self, profile: Profile) -> None:
         """Take in an interval."""
         if not len(profile.gaps.keys):
             return
-        n, lags, gaps = self._open
-        self._open = (n + profile.n_arrived, lags + profile.lags, gaps + profile.gaps)
         clock = int(profile.ends.max())
         if self._ends == NEVER:
-            self._ends = clock + self.width
-        elif clock >= self._ends:
+            # The first stretch is left out: while sources are new, nobody sees that one is silent.
+            self._ends = clock + 2 * self.width
+        if clock < self._ends - self.width:
+            return
+        n, lags, gaps = self._open
+        self._open = (n + profile.n_arrived, lags + profile.lags, gaps + profile.gaps)
+        if clock >= self._ends:
             self._stretches.append(self._open)
             self._open = (0, Tally.empty(), Tally.empty())
             self._ends = clock + self.width
@@ -127,7 +132,7 @@ class Leads:
         if not self._is_due:
             return self.lead
         self._is_due = False
-        leads, needed, standing = self.modelled()
+        leads, needed, standing, unseen = self.modelled()
         share = 1.0 if self.is_high else USUAL
         waits = standing + np.array([enough_for(each, share) for each in needed])
         if self.is_high:
@@ -140,6 +145,9 @@ class Leads:
             shortest = waits[fair].min()
             nearly = max(NEARLY * shortest, shortest + self.little)
             self._take(float(leads[np.argmax(fair & (waits <= nearly))]))
+            is_waited_for = self.lead < FOREVER
+            in_force = np.argmin(np.abs(leads - self.lead))
+            self.slack = int(needed[in_force].max()) if is_waited_for else unseen
         elif self.lead < FOREVER:
             if waits[-1] < waits[:-1].min(initial=np.inf):
                 self._take(np.inf)
@@ -151,10 +159,11 @@ class Leads:
         if not self.lead / CHANGE < lead < self.lead * CHANGE:
             self.lead = FOREVER if np.isinf(lead) else round(lead)
 
-    def modelled(self) -> tuple[Float64s, Int64s, Float64s]:
+    def modelled(self) -> tuple[Float64s, Int64s, Float64s, int]:
         """Leads, the slack that each period needs with each, and how long the join stands still.
 
-        The last lead is endless.
+        The last lead is endless. The last number is the slack that covers, with an endless lead,
+        periods worse than those remembered.
         """
         gaps = Tally.sum_of([gaps for _, _, gaps in self._stretches])
         lags = Tally.sum_of([lags for _, lags, _ in self._stretches])
@@ -164,13 +173,21 @@ class Leads:
         periods, n_tuples = self._periods(lags.keys)
         slacks = np.append(0.0, lengths_of(np.arange((lags.keys % ROW).max(initial=0) + 1)) + 1)
         needed = np.zeros((len(leads), len(n_tuples)), dtype=np.int64)
+        # With the largest slack nothing is lost.
+        allowed = (1 - self.recall) * n_tuples
         for at, lead in enumerate(leads):
-            late = own - np.maximum(source - lead, 0)
-            # With the largest slack nothing is lost.
-            enough = self._lost(late, periods, slacks) <= (1 - self.recall) * n_tuples
-            needed[at] = slacks[np.argmax(enough, axis=0)]
+            lost = self._lost(own - np.maximum(source - lead, 0), periods, slacks)
+            needed[at] = slacks[np.argmax(lost <= allowed, axis=0)]
+        covers = self._larger * self._lost(own, periods, slacks) <= allowed
+        unseen = int(slacks[np.argmax(covers, axis=0)].max())
         standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
-        return leads, needed, standing
+        return leads, needed, standing, unseen
+
+    @property
+    def _larger(self) -> float:
+        """How many times as much as any period remembered the next one may lose."""
+        n_periods = len(self._stretches) / STRETCHES
+        return max(1.0, 1 / (may_miss(self.recall) * (n_periods + 1)))
 
     def _periods(self, keys: Int64s) -> tuple[Float64s, Float64s]:
         """For each period that ends with a stretch, in columns: tuples by key, and their number."""
@@ -212,6 +229,7 @@ class Leads:
         """Everything it remembers."""
         return {
             "lead": self.lead,
+            "slack": self.slack,
             "ends": self._ends,
             "is_due": self._is_due,
             "is_apart": self.is_apart,
@@ -222,7 +240,8 @@ class Leads:
     def restore(self, state: State) -> None:
         """Go on from a snapshot."""
         self.lead, self._ends, self._is_due = state["lead"], state["ends"], state["is_due"]
-        # What an earlier release has learnt says nothing of sources that run apart.
+        # What an earlier release has learnt says nothing of sources that run apart, and of slack.
+        self.slack = state.get("slack", 0)
         self.is_apart = state.get("is_apart", False)
         self._apart_since = state.get("apart_since", NEVER)
         *stretches, self._open = (_from_json(each) for each in state["stretches"])

@@ -174,21 +174,13 @@ class RequiredSlack:
             # The largest delay seen so far says little while long delays could not be seen yet.
             if self.delays.is_short:
                 k = max(k, self.settings.first_wait)
-            if self._insures or self.feedback.latest_delays.span < self._learned_k:
+            if self.feedback.latest_delays.span < self._learned_k:
                 k = max(k, chosen)
-            self.k = self._rounded(k)
+            # Who asks for a high recall and says where tuples are from wants bursts to be covered,
+            # however calm it is now.
+            self.k = self._rounded(max(k, self.leads.slack))
         self.leads.choose(self._settled(self.periods.known))
         return self.k
-
-    @property
-    def _insures(self) -> bool:
-        """Whether K is enough for the worst period remembered, however calm it is now.
-
-        Who asks for a high recall and says where tuples are from wants bursts to be covered. Where
-        the silence of sources announces no burst, only a wait that lasts can do that.
-        """
-        is_high = self.settings.recall >= HIGH
-        return is_high and self.leads.knows_sources and self.lead == FOREVER
 
     def _rounded(self, k: int) -> int:
         """K rounded up to a multiple of g, if g is set, and at most the largest K allowed."""
@@ -250,7 +242,7 @@ class RequiredSlack:
         # Stretches only stand in for periods, so they must not ask for more than any period did.
         usual = min(usual, int(periods.max()))
         if self.settings.recall >= HIGH:
-            return max(usual, enough_for(periods, 1.0 if self._insures else PERIODS_HIGH))
+            return max(usual, enough_for(periods, PERIODS_HIGH))
         decisive, ordinary = enough_for(periods, PERIODS), enough_for(periods, 0.5)
         return max(usual, decisive + round(SPREAD * (decisive - ordinary)))
 

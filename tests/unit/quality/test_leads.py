@@ -171,3 +171,48 @@ def test_sources_that_leap_apart_are_waited_for_at_once() -> None:
     replayed = rj.replay(text, tables, recall=0.9, tick="100 ms")
     assert replayed.adaptation is not None
     assert replayed.produced == replayed.adaptation.n_produced
+
+
+def mixed(late: int) -> Profile:
+    """An interval of ten thousand tuples: most in order, and a few late by 0.1, 1 and 10 s."""
+    lags = bins_of(np.array([10, 100, 1000, 10_000]))
+    tally = Tally.of(ROW * bins_of(np.array([50])) + lags, np.array([10_000, 8 * late, late, 1]))
+    return replace(profile(50, 10, 1), lags=tally, gaps=Tally.of(bins_of(np.array([50, 60]))))
+
+
+def test_where_no_source_is_waited_for_few_periods_ask_for_more_than_the_worst_of_them() -> None:
+    settings = PolicySettings(windows=(500, 500), recall=0.99)
+    few, many = Leads(settings), Leads(settings)
+    assert chosen(few, 0, mixed(40), n=15) == chosen(many, 0, mixed(40), n=125) == FOREVER
+    worst = int(many.modelled()[1][-1].max())
+    assert many.slack == worst
+    assert worst == int(few.modelled()[1][-1].max())
+    assert few.slack > 5 * worst
+    # It is no more than the largest delay.
+    assert few.slack < 11_000
+    low = Leads(PolicySettings(windows=(500, 500), recall=0.95))
+    chosen(low, 0, mixed(40))
+    assert low.slack == 0
+
+
+def test_slack_covers_the_worst_period_with_the_lead_in_force() -> None:
+    leads = Leads(PolicySettings(windows=(500, 500), recall=0.99))
+    # Tuples are late within their own device as well: 200 ms beyond the silence of a source.
+    lead = chosen(leads, 0, profile(3000, 3200, 300))
+    assert lead < 100
+    assert 200 <= leads.slack <= 500
+    again = Leads(PolicySettings(windows=(500, 500), recall=0.99))
+    again.restore(json.loads(json.dumps(leads.snapshot())))
+    assert again.slack == leads.slack
+
+
+def test_the_first_stretch_of_a_join_is_left_out() -> None:
+    settings = PolicySettings(windows=(500, 500), recall=0.99)
+    late, calm = Leads(settings), Leads(settings)
+    for leads, begin in ((late, profile(50, 8000, 500)), (calm, profile(50, 10, 1))):
+        leads.observe(replace(begin, ends=np.array([0, 0])))
+        for clock in range(1, 12):
+            ends = np.array([clock, clock]) * leads.width
+            leads.observe(replace(profile(50, 10, 1), ends=ends))
+        leads.choose(np.zeros(60, dtype=np.int64))
+    assert (late.slack, late.lead) == (calm.slack, calm.lead)
