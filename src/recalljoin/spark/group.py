@@ -9,7 +9,9 @@ observed before results are unfolded, where there are far fewer rows.
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -131,6 +133,20 @@ def _rows(
     reports = yield from _uncounted(results)
     if reports:
         yield _counts(plan, reports)
+    if any(report.n_restored for report in reports):
+        give_back()
+
+
+def give_back() -> None:
+    """Hand memory that nobody uses back to the system.
+
+    To rebuild a cell takes several times the memory of the cell for a moment, and the allocators
+    of C and of Arrow would keep most of it for good.
+    """
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        # Other C libraries than that of GNU have no such function.
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def _uncounted(
