@@ -1,10 +1,11 @@
-"""What it costs to follow partitions as sources while nothing is wrong.
+"""What it costs to follow partitions while nothing is wrong.
 
 ``python -m benchmarks.partition_sources [--data x3 ...] [--recall 0.95 ...] [--seeds 1]``
 
 Tuples are dealt to the partitions of a topic in order of arrival, by key or in turn. Nothing in a
-partition is in order by itself then, and no partition announces anything: what is left is what the
-rule of the lead costs where it can gain little.
+partition is in order by itself then, and no partition announces anything. Partitions are followed
+in two ways: as sources that a job names, and as partitions that no job names are followed, which
+are waited for only while they run apart.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ KEYS = {"x3": "a1"} | {name: case.source for name, case in SOURCED.items()}
 """What a producer would take as the key of a message, by data."""
 WAYS = ("by key", "in turn")
 COLUMNS = (
-    "data", "partitions", "recall", "wait without, ms", "Φ(Γ) %", "Φ(.99Γ) %", "wait with, ms",
-    "Φ(Γ) %", "Φ(.99Γ) %",
+    "data", "partitions", "recall", "wait without, ms", "Φ(Γ) %", "Φ(.99Γ) %", "as sources, ms",
+    "Φ(Γ) %", "Φ(.99Γ) %", "if apart, ms", "Φ(Γ) %", "Φ(.99Γ) %",
 )  # fmt: skip
 
 
@@ -68,14 +69,15 @@ def streams_of(name: str, seed: int, way: str) -> tuple[BoundQuery, Arrivals]:
 
 
 def measured(name: str, seed: int, way: str, recalls: Sequence[float]) -> Iterator[list[float]]:
-    """Wait, Φ(Γ) and Φ(.99 Γ) at each recall, without sources and with partitions as sources."""
+    """Wait, Φ(Γ) and Φ(.99 Γ) at each recall, without sources and with partitions in two ways."""
     query, arrivals = streams_of(name, seed, way)
     truth = true_results(query, arrivals)
     start = int(arrivals.ts.min())
     for recall in recalls:
         found = []
-        for bound in (query, with_sources(query, "part")):
-            settings = replace(PolicySettings.of(query), recall=recall)
+        sourced = with_sources(query, "part")
+        for bound, takes_leads in ((query, True), (sourced, True), (sourced, False)):
+            settings = replace(PolicySettings.of(query), recall=recall, takes_leads=takes_leads)
             policy = make_policy("slack", settings)
             record = run_adaptive(
                 bound, arrivals, policy, settings=settings, arrival="tick", tick=TICK,
@@ -97,7 +99,7 @@ def measured(name: str, seed: int, way: str, recalls: Sequence[float]) -> Iterat
 )  # fmt: skip
 @click.option("--table", is_flag=True, help="Print the table as Markdown.")
 def main(*, data: tuple[str, ...], seeds: int, recalls: tuple[str, ...], table: bool) -> None:
-    """Compare waits with and without partitions as sources, as the mean over seeds."""
+    """Compare waits with and without following partitions, as the mean over seeds."""
     wanted = [float(recall) for recall in recalls]
     rows: list[tuple[str, ...]] = [COLUMNS]
     for name in data:

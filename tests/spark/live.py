@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from recalljoin.quality.recall import Timeline
-from recalljoin.query.bound_query import RESULT_TIME
+from recalljoin.query.bound_query import PARTITION, RESULT_TIME
 from recalljoin.query.model import Query, Stream
 from recalljoin.query.quality import Quality
 from recalljoin.spark.control import ControlReader
@@ -136,6 +136,12 @@ class Truth:
         return int((self.at[part] < now).sum())
 
 
+def _frame(schema: StructType, **more: Any) -> Any:
+    """What is asked of a streaming DataFrame before it runs."""
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda _: "UTC"))
+    return SimpleNamespace(schema=schema, isStreaming=True, sparkSession=session, **more)
+
+
 class Live:
     """A join of two streams that runs, stops and starts again.
 
@@ -153,6 +159,8 @@ class Live:
         More of the target.
     source
         Column with the source of a tuple.
+    partitions
+        Whether the device of a tuple is the partition of its message, which no query names.
     cells
         Number of cells.
     run
@@ -169,6 +177,7 @@ class Live:
         window: int = WINDOW,
         quality: dict[str, Any] | None = None,
         source: str | None = None,
+        partitions: bool = False,
         cells: int = 1,
         **run: Any,
     ) -> None:
@@ -185,6 +194,7 @@ class Live:
             else Quality(recall=recall, period=period, **(quality or {})),
         )
         self._run = RunSettings(cells=cells, control_log=self.log, **{"hot_keys": "off"} | run)
+        self.partitions = partitions
         self.truth = Truth.of(feeds, window)
         self.now = 0
         self.k: list[int] = []
@@ -204,9 +214,10 @@ class Live:
         schema = StructType().add("ts", LongType()).add("a", LongType())
         if self.feeds[0].device is not None:
             schema = schema.add("device", LongType())
-        zone = SimpleNamespace(get=lambda _: "UTC")
-        session = SimpleNamespace(conf=zone)
-        frame = SimpleNamespace(schema=schema, isStreaming=True, sparkSession=session)
+        frame = _frame(schema)
+        if self.partitions:
+            told = StructType([*schema, StructField(PARTITION, StringType())])
+            frame = _frame(told, drop=lambda *_: _frame(schema))
         frames = {name: cast("DataFrame", frame) for name in ("s0", "s1")}
         plan = plan_join(
             self._query, frames, self._run, n_cells=1, n_groups=1, control_log=self.log
@@ -223,7 +234,7 @@ class Live:
         """Read what arrives until some time, in batches of that length."""
         while self.now < until:
             end = min(self.now + batch, until)
-            tables = [feed.between(self.now, end) for feed in self.feeds]
+            tables = [self._arriving(feed, self.now, end) for feed in self.feeds]
             if any(table.num_rows for table in tables):
                 self._batch(tables, end)
             self.now = end
@@ -231,7 +242,14 @@ class Live:
 
     def run_empty(self) -> None:
         """A batch without a tuple, as the first one of a run may be."""
-        self._batch([feed.between(self.now, self.now) for feed in self.feeds], self.now)
+        self._batch([self._arriving(feed, self.now, self.now) for feed in self.feeds], self.now)
+
+    def _arriving(self, feed: Feed, begin: int, end: int) -> pa.Table:
+        table = feed.between(begin, end)
+        if not self.partitions:
+            return table
+        names = table.column("device").cast(pa.string())
+        return table.append_column(PARTITION, names)
 
     def _batch(self, tables: list[pa.Table], end: int) -> None:
         assert self._cells is not None

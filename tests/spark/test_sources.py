@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -158,11 +159,11 @@ def test_no_source_is_waited_for_longer_than_max_wait(tmp_path: Path) -> None:
     assert max(wait for wait in waits[60:] if wait is not None) <= timedelta(seconds=5)
 
 
-@pytest.mark.parametrize(("recall", "minutes", "silences"), [(0.99, 1, 20), (0.95, 3, 0)])
-def test_sources_that_run_apart_in_a_backlog_cost_no_recall(
-    recall: float, minutes: int, silences: int, tmp_path: Path
-) -> None:
-    """After a stop, each source is read as fast as it goes, and some are minutes ahead."""
+def stopped(minutes: int, silences: int) -> list[Feed]:
+    """Streams that are not read for some minutes.
+
+    Then each source is read as fast as it goes, and some are minutes ahead.
+    """
     stop, length = 3 * MINUTE, LENGTH + (minutes - 1) * MINUTE
     back = stop + minutes * MINUTE
     streams = []
@@ -175,13 +176,73 @@ def test_sources_that_run_apart_in_a_backlog_cost_no_recall(
         at[backlog] = back + ((at[backlog] - stop) * speed[backlog]) // (back - stop)
         at[~backlog & (at >= back)] = np.maximum(at[~backlog & (at >= back)], back + 6 * SECOND)
         streams.append(Feed.of(feed.ts, feed.key, at, feed.device))
-    join = live(tmp_path, streams, recall=recall)
+    return streams
+
+
+def run_with_a_stop(join: Live, minutes: int) -> tuple[float, float]:
+    """Recall before the stop, and of the time of the stop."""
+    stop = 3 * MINUTE
+    back = stop + minutes * MINUTE
     join.run(stop, batch=SECOND)
     join.start()
     join.now = back
-    join.run(length, batch=SECOND)
-    before, after = join.recall(MINUTE, stop - MINUTE), join.recall(stop, back)
+    join.run(LENGTH + (minutes - 1) * MINUTE, batch=SECOND)
+    return join.recall(MINUTE, stop - MINUTE), join.recall(stop, back)
+
+
+@pytest.mark.parametrize(("recall", "minutes", "silences"), [(0.99, 1, 20), (0.95, 3, 0)])
+def test_sources_that_run_apart_in_a_backlog_cost_no_recall(
+    recall: float, minutes: int, silences: int, tmp_path: Path
+) -> None:
+    streams = stopped(minutes, silences)
+    before, after = run_with_a_stop(live(tmp_path, streams, recall=recall), minutes)
     assert after >= min(before, recall)
+
+
+@pytest.mark.parametrize(("recall", "minutes"), [(0.95, 3), (0.99, 2)])
+def test_partitions_of_a_backlog_that_no_query_names_cost_no_recall(
+    recall: float, minutes: int, tmp_path: Path
+) -> None:
+    streams = stopped(minutes, silences=0)
+    more = {"recall": recall, "source": None}
+    off = live(tmp_path / "off", streams, **more, partitions=True, follow_partitions=False)
+    assert run_with_a_stop(off, minutes)[1] < 0.8
+    join = live(tmp_path / "on", streams, **more, partitions=True)
+    before, after = run_with_a_stop(join, minutes)
+    assert after >= min(before, recall)
+    # While all is well, nobody is waited for.
+    n = 3 * MINUTE // SECOND
+    assert join.k[:n] == off.k[:n]
+    assert join.watermarks[:n] == off.watermarks[:n]
+    assert {row["lead"] for row in progress_table(join.every_batch).to_pylist()[:n]} == {None}
+
+
+def test_a_checkpoint_that_began_without_partitions_goes_on_without(tmp_path: Path) -> None:
+    streams = stopped(3, silences=0)
+    more = {"recall": 0.95, "source": None, "partitions": True}
+    join = live(tmp_path, streams, **more, follow_partitions=False)
+    join.run(3 * MINUTE, batch=SECOND)
+    join._run = replace(join._run, follow_partitions=True)
+    _, after = run_with_a_stop(join, 3)
+    assert after < 0.8
+    assert set(progress_table(join.every_batch)["sources"].to_pylist()) == {None}
+
+
+def test_partitions_that_were_no_longer_followed_are_not_followed_again(tmp_path: Path) -> None:
+    streams = feeds(5, length=MINUTE, silences=1)
+    join = live(tmp_path, streams, recall=0.95, source=None, partitions=True)
+    for follow, until in ((True, 10), (False, 20), (True, 30)):
+        join._run = replace(join._run, follow_partitions=follow)
+        join.start()
+        join.run(until * SECOND, batch=SECOND)
+    sources = progress_table(join.every_batch)["sources"].to_pylist()
+    assert set(sources[1:10]) == {2 * DEVICES}
+    assert set(sources[10:]) == {None}
+
+
+def test_partitions_are_followed_or_not(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="`follow_partitions` must be True or False, got 3"):
+        live(tmp_path, feeds(5, length=MINUTE, silences=1), follow_partitions=3)
 
 
 def test_a_checkpoint_keeps_its_sources(tmp_path: Path) -> None:

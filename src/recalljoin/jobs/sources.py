@@ -13,7 +13,9 @@ from pyspark.sql.types import StringType, StructType
 from recalljoin.errors import InvalidJob
 from recalljoin.jobs.decoding import CORRUPT, decoded
 from recalljoin.jobs.topics import Topics
+from recalljoin.query.bound_query import PARTITION
 from recalljoin.spark.columns import quoted
+from recalljoin.spark.kafka_partitions import partition
 from recalljoin.spark.packing import UNREADABLE
 
 if TYPE_CHECKING:
@@ -64,7 +66,9 @@ def _read(spark: SparkSession, job: Job, stream: JobStream) -> DataFrame:
         own = {n: v for n, v in stream.options.items() if not n.startswith(_READS_JSON)}
         options = {**_KAFKA_DEFAULTS, **job.filled(own), **job.kafka_options(stream)}
         reader = spark.readStream.format("kafka").options(**options)
-        return from_messages(reader.option("subscribe", str(stream.topic)).load(), job, stream)
+        messages = reader.option("subscribe", str(stream.topic)).load()
+        follows = job.join.get("follow_partitions", True) is True
+        return from_messages(messages, job, stream, partitions=follows)
     options = job.filled(stream.options)
     schema = None if stream.schema is None else from_arrow_schema(stream.schema)
     if stream.folder is None:
@@ -95,15 +99,25 @@ def _read(spark: SparkSession, job: Job, stream: JobStream) -> DataFrame:
 
 
 def from_messages(
-    messages: DataFrame, job: Job, stream: JobStream, arrival: str | None = None
+    messages: DataFrame,
+    job: Job,
+    stream: JobStream,
+    arrival: str | None = None,
+    *,
+    partitions: bool = False,
 ) -> DataFrame:
-    """The rows of a stream, from messages of Kafka; ``arrival`` names a column for their time."""
+    """The rows of a stream, from messages of Kafka; ``arrival`` names a column for their time.
+
+    With ``partitions``, rows tell where they come from, in a column that no query sees.
+    """
     assert stream.schema is not None
     cut = len(_READS_JSON)
     options = {n[cut:]: v for n, v in stream.options.items() if n.startswith(_READS_JSON)}
     told = {stream.message_time: "timestamp", stream.message_partition: "partition"}
     told[arrival] = "timestamp"
     beside = {name: sf.col(column) for name, column in told.items() if name is not None}
+    if partitions:
+        beside[PARTITION] = partition()
     schema = from_arrow_schema(stream.schema)
     return decoded(messages, sf.col("value"), schema, beside=beside, options=job.filled(options))
 

@@ -72,6 +72,7 @@ class Leads:
     def __init__(self, settings: PolicySettings) -> None:
         self.recall, self.windows = settings.recall, settings.windows
         self.is_high = settings.recall >= HIGH
+        self.takes_leads = settings.takes_leads
         self.little = OF_PERIOD * settings.period
         self.width = -(-settings.period // STRETCHES)
         self.period = settings.period
@@ -116,7 +117,7 @@ class Leads:
             return
         known = [gaps.keys.max(initial=0) for _, _, gaps in self._stretches]
         usual = max(known) if known else bins_of(np.array([self.width]))[0]
-        far = 0 if is_backlog or self.is_apart else bins_of(np.array([self.period]))[0]
+        far = 0 if is_backlog or self.is_apart else self._far
         self.is_apart = bool(profile.gaps.keys.max() > max(usual + PER_OCTAVE // 2, far))
         clock = int(profile.ends.max())
         if not self.is_apart or is_backlog:
@@ -129,7 +130,7 @@ class Leads:
 
         ``needs`` are the slacks that periods needed with the lead in force, as results have shown.
         """
-        if not self._is_due:
+        if not self._is_due or not self.takes_leads:
             return self.lead
         self._is_due = False
         leads, needed, standing, unseen = self.modelled()
@@ -182,6 +183,15 @@ class Leads:
         unseen = int(slacks[np.argmax(covers, axis=0)].max())
         standing = np.maximum(lengths - leads[:, np.newaxis], 0) @ gaps.counts / gaps.total
         return leads, needed, standing, unseen
+
+    @property
+    def _far(self) -> float:
+        """Bin of the distance at which sources run apart although no backlog is read.
+
+        To fall silent is no sign of a backlog. Who does not wait for silent sources does not wait
+        for those that are silent for long either.
+        """
+        return float(bins_of(np.array([self.period]))[0]) if self.takes_leads else np.inf
 
     @property
     def _larger(self) -> float:

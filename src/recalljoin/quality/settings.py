@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recalljoin.errors import InvalidTarget
@@ -43,6 +43,9 @@ class PolicySettings:
         K at the beginning, until enough is known; None for a sixth of a period.
     null_precision
         Share of the rows without a partner that must be true; None where there are no such rows.
+    takes_leads
+        Whether sources that are silent may be waited for; False: only those that run apart, as
+        partitions of a backlog do.
 
     Raises
     ------
@@ -61,6 +64,8 @@ class PolicySettings:
     max_wait: int | None = None
     initial_wait: int | None = None
     null_precision: float | None = None
+    # Not shown: what a policy has learnt holds with and without leads.
+    takes_leads: bool = field(default=True, repr=False)
 
     def __post_init__(self) -> None:
         faults = []

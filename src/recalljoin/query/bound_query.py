@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 RESULT_TIME: Final = "result_time"
 """Column of every output with the timestamp of the result."""
 
+PARTITION: Final = "__partition"
+"""Column with topic and partition of a message, which the query does not see. As sources they are
+waited for only while they run apart."""
+
 
 @dataclass(frozen=True)
 class BoundStream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.query.bound_query import BoundQuery
+from recalljoin.query.bound_query import PARTITION, BoundQuery
 from recalljoin.query.durations import NANOSECONDS_PER, describe
 from recalljoin.query.kinds import PRESERVED, shown
 from recalljoin.query.options import named_options
@@ -103,7 +103,7 @@ def _streams(bound: BoundQuery) -> list[str]:
             f"window {_duration(stream.window, bound)}",
             f"time {stream.time}",
             f"arrival {stream.arrival}" if stream.arrival else "",
-            f"source {stream.source}" if stream.source else "",
+            f"source {stream.source}" if stream.source not in (None, PARTITION) else "",
             f"from {stream.table}" if stream.table not in ("", stream.name) else "",
         ]
         rows.append(row)

@@ -64,6 +64,7 @@ def join(
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
+    follow_partitions: bool = True,
     arrival: Arrival = "tick",
     tick: DurationLike = TICK,
     time_unit: TimeUnit = "ms",
@@ -166,6 +167,10 @@ def join(
         arrivals). ``"off"``: no hot key is looked for. Or the keys themselves, by their column:
         ``{"o.customer": ["guest"]}``. Keys that are named may not change on a checkpoint, and no
         other keys are looked for. Results do not depend on hot keys.
+    follow_partitions
+        Whether the join waits for the slowest partition of Kafka while partitions of a backlog run
+        apart. It can where streams have Kafka's columns ``topic`` and ``partition``, unless a
+        stream names a ``source``. A checkpoint that began, or once went on, without it stays so.
     arrival
         ``"tick"``: all tuples of a micro-batch arrive at once, over any number of cells.
         ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
@@ -254,6 +259,7 @@ def join(
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,
+        follow_partitions=follow_partitions,
         arrival=arrival,
         tick=tick,
         time_unit=time_unit,
@@ -286,6 +292,7 @@ def sql(
     cells: int | None = None,
     groups: int | None = None,
     hot_keys: HotKeys = "auto",
+    follow_partitions: bool = True,
     arrival: Arrival = "tick",
     tick: DurationLike = TICK,
     time_unit: TimeUnit = "ms",
@@ -319,6 +326,8 @@ def sql(
         How long tuples are remembered, and how many may wait: as in :func:`recalljoin.join`.
     cells, groups, hot_keys
         How the work is divided: as in :func:`recalljoin.join`.
+    follow_partitions
+        Whether partitions of a backlog are waited for: as in :func:`recalljoin.join`.
     arrival, tick, time_unit, name
         As in :func:`recalljoin.join`.
     unknown
@@ -359,6 +368,7 @@ def sql(
         cells=cells,
         groups=groups,
         hot_keys=hot_keys,
+        follow_partitions=follow_partitions,
         arrival=arrival,
         tick=tick,
         time_unit=time_unit,

@@ -79,6 +79,8 @@ class ControlPlan:
     """How much may wait for a stream that is behind."""
     sources: SourcePlan | None = None
     """How sources are followed; None where streams have none."""
+    partitions: bool = False
+    """Whether the sources are partitions of Kafka that no query names."""
     upstream: tuple[Upstream, ...] = ()
     """Joins whose results are streams of this join."""
     name: str = METRICS
@@ -129,6 +131,7 @@ class BatchPlanner:
             "limited": False,
             "release": None,
             "sources": None,
+            "partitions": self._plan.partitions,
             "hot": [Version.of(0, NOT_HOT, self._plan.layout).to_json()],
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -187,7 +190,8 @@ class BatchPlanner:
             "retention": self._adaptation.retention,
             "limited": self._adaptation.is_limited,
             "release": release,
-            "sources": self._sources(),
+            "sources": self._sources(start),
+            "partitions": self._follows_partitions(start),
             "hot": hot,
             "layout": LAYOUT,
             "identity": self._plan.identity,
@@ -231,9 +235,13 @@ class BatchPlanner:
             return max(int(start["k"]), self._adaptation.k)
         return self._adaptation.k
 
-    def _sources(self) -> dict[str, Any] | None:
+    def _follows_partitions(self, start: dict[str, Any]) -> bool:
+        """Whether partitions are followed: the checkpoint must have begun so, and never stopped."""
+        return self._plan.partitions and start.get("partitions", False)
+
+    def _sources(self, start: dict[str, Any]) -> dict[str, Any] | None:
         plan = self._plan.sources
-        if plan is None:
+        if plan is None or self._plan.partitions > self._follows_partitions(start):
             return None
         return say_of_sources(plan, self._adaptation.lead, self._adaptation.leap)
 

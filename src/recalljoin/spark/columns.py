@@ -17,7 +17,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.bound_query import RESULT_TIME
 from recalljoin.query.one_stream import computed_text
 from recalljoin.query.sources import arrow_schema
-from recalljoin.spark.packing import UNREADABLE
+from recalljoin.spark.packing import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,17 +52,18 @@ def bind_frames(
         With every fault of the query.
     """
     _refuse_alike(frames)
-    schemas = {
-        name: arrow_schema(
-            frame.drop(UNREADABLE) if UNREADABLE in frame.schema.names else frame, stream=name
-        )
-        for name, frame in frames.items()
-    }
+    schemas = {name: arrow_schema(seen(frame), stream=name) for name, frame in frames.items()}
     columns = query.spark_columns(schemas)
     computed = computed_schemas(columns, frames)
     bound = query.bind(schemas, time_unit=time_unit, computed=computed)
     wide = {name: with_computed(frame, columns[name]) for name, frame in frames.items()}
     return bound, wide
+
+
+def seen(frame: DataFrame) -> DataFrame:
+    """The columns of a DataFrame that a query sees."""
+    hidden = [name for name in HIDDEN if name in frame.schema.names]
+    return frame.drop(*hidden) if hidden else frame
 
 
 def _refuse_alike(frames: Mapping[str, DataFrame]) -> None:

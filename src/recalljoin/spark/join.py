@@ -24,7 +24,7 @@ from recalljoin.query.durations import (
 from recalljoin.query.expressions import columns
 from recalljoin.query.spelling import listed
 from recalljoin.spark.chained import runs_in_every_batch, upstream_of
-from recalljoin.spark.columns import in_arrow, selected
+from recalljoin.spark.columns import in_arrow, seen, selected
 from recalljoin.spark.control import FORMAT, PARCELS_DDL
 from recalljoin.spark.counts import COUNTS, totals
 from recalljoin.spark.failures import PlainProcessor, PlainSource, plainly
@@ -249,7 +249,7 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
 def _output_schema(output: Output, frames: Mapping[str, DataFrame]) -> StructType:
     query = output.query
     streams = [query.streams[s] for s in output.shown]
-    schemas = {name: frame.drop(UNREADABLE).schema for name, frame in frames.items()}
+    schemas = {name: seen(frame).schema for name, frame in frames.items()}
     fields = [StructField(stream.name, schemas[stream.name]) for stream in streams]
     if query.select is not None:
         fields = []

@@ -65,6 +65,7 @@ class RunSettings:
     cells: int | None = None
     groups: int | None = None
     hot_keys: HotKeys = "auto"
+    follow_partitions: bool = True
     arrival: Arrival = "tick"
     tick: DurationLike = TICK
     time_unit: TimeUnit = "ms"

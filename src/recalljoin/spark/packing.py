@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.times import NEVER, NULL_ARRIVAL, NULL_TIME, TIME_OUT_OF_RANGE, times_of
+from recalljoin.query.bound_query import PARTITION
 from recalljoin.query.durations import MAX_TIME
 from recalljoin.query.expressions import columns
 from recalljoin.query.kinds import shown
@@ -63,6 +64,9 @@ REASON = "__reason"
 UNREADABLE = "__unreadable"
 """Column of a source that decodes text: the text of a row that could not be decoded, else null. The
 query does not see this column."""
+HIDDEN = (UNREADABLE, PARTITION)
+"""Columns that a query does not see."""
+_PARTITION_FIELD = pa.field(PARTITION, pa.string())
 UNREADABLE_VALUE = "unreadable value"
 """Why a row was refused whose text could not be decoded."""
 
@@ -344,7 +348,8 @@ def needed_schema(query: BoundQuery, s: int) -> pa.Schema:
 def routed_schema(query: BoundQuery, s: int) -> pa.Schema:
     """The columns of a stream that routing tasks read: those of the query, and the source."""
     needed, stream = needed_schema(query, s).names, query.streams[s]
-    return pa.schema([f for f in stream.columns if f.name in needed or f.name == stream.source])
+    read = [f for f in stream.columns if f.name in needed or f.name == stream.source]
+    return pa.schema([*read, *([_PARTITION_FIELD] if stream.source == PARTITION else [])])
 
 
 def table_of(query: BoundQuery, s: int, bodies: Iterable[bytes | memoryview]) -> pa.Table:

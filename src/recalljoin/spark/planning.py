@@ -29,6 +29,7 @@ from recalljoin.spark.columns import bind_frames
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.hashing import hashed
 from recalljoin.spark.hot_keys import can_split
+from recalljoin.spark.kafka_partitions import follow_partitions, follows_partitions
 from recalljoin.spark.learning import taught
 from recalljoin.spark.notices import Notices
 from recalljoin.spark.packing import needed_schema
@@ -89,6 +90,7 @@ class JoinPlan:
             finds_hot_keys=self.finds_hot_keys,
             limits=self.limits,
             sources=SourcePlan.of(self.policy.settings) if follows_sources(self.query) else None,
+            partitions=follows_partitions(self.query),
             upstream=upstream,
             name=self.name,
             text=plan_text(self),
@@ -136,7 +138,12 @@ def plan_join(
             "or read the number of results from the query's progress"
         )
         raise InvalidQuery(message)
-    target = PolicySettings.of(bound)
+    if settings.follow_partitions is not False and settings.follow_partitions is not True:
+        message = f"`follow_partitions` must be True or False, got {settings.follow_partitions!r}"
+        raise InvalidSetting(message)
+    if settings.follow_partitions and settings.arrival == "tick" and not is_recorded:
+        bound, wide = follow_partitions(bound, wide)
+    target = replace(PolicySettings.of(bound), takes_leads=not follows_partitions(bound))
     policy = plan_policy(
         target,
         recall=bound.quality.recall if bound.quality else None,
@@ -297,7 +304,8 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
 
 
 def _sources(bound: BoundQuery) -> dict[str, dict[str, str | None]]:
-    if not follows_sources(bound):
+    # A checkpoint goes on without its partitions.
+    if not follows_sources(bound) or follows_partitions(bound):
         return {}
     return {"sources": {stream.name: stream.source for stream in bound.streams}}
 

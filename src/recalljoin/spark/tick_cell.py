@@ -159,8 +159,10 @@ class TickCell:
         sources, meta = self._cell.sources, self._meta
         if sources is None:
             return None
-        if delivery.control is not None and delivery.control.sources is not None:
+        if delivery.control is not None:
             meta.follows = delivery.control.sources
+        if meta.follows is None:
+            return None
         plan, lead, leap = told_of_sources(meta.follows)
         fronts = self._cell.pipeline.clocks.fronts_after(
             delivery.marks[np.newaxis],
@@ -238,6 +240,7 @@ class TickCell:
             first_rows=self._first_rows,
         )
         control, meta = delivery.control, self._meta
+        sources = None if meta.follows is None else self._cell.sources
         return report_of(
             self._plan,
             self._cell,
@@ -258,7 +261,7 @@ class TickCell:
             n_early=self._n_early(control),
             heavy=tuple(delivery.heavy),
             idle=tuple(self._idle.tolist()),
-            **({} if self._cell.sources is None else self._cell.sources.told),
+            **({} if sources is None else sources.told),
         )
 
 

@@ -216,3 +216,19 @@ def test_the_first_stretch_of_a_join_is_left_out() -> None:
             leads.observe(replace(profile(50, 10, 1), ends=ends))
         leads.choose(np.zeros(60, dtype=np.int64))
     assert (late.slack, late.lead) == (calm.slack, calm.lead)
+
+
+def test_without_leads_sources_are_waited_for_in_a_backlog_only() -> None:
+    settings = PolicySettings(windows=(500, 500), recall=0.99, takes_leads=False)
+    leads = Leads(settings)
+    assert chosen(leads, 2900, profile(3000, 2900, 600)) == FOREVER
+    assert leads.slack == 0
+    far = replace(profile(200_000, 10, 1), ends=np.array([MINUTE, MINUTE]))
+    leads.look(far, is_backlog=False)
+    assert not leads.is_apart
+    leads.look(far, is_backlog=True)
+    assert leads.is_apart
+    leads.look(far, is_backlog=False)
+    assert leads.is_apart
+    leads.look(replace(profile(100, 10, 1), ends=np.array([MINUTE, MINUTE])), is_backlog=False)
+    assert not leads.is_apart
