@@ -168,9 +168,8 @@ def join(
         ``{"o.customer": ["guest"]}``. Keys that are named may not change on a checkpoint, and no
         other keys are looked for. Results do not depend on hot keys.
     follow_partitions
-        Whether the join waits for the slowest partition of Kafka while partitions of a backlog run
-        apart. It can where streams have Kafka's columns ``topic`` and ``partition``, unless a
-        stream names a ``source``. A checkpoint that began, or once went on, without it stays so.
+        Whether partitions of a backlog that run apart are waited for, where streams have Kafka's
+        columns ``topic`` and ``partition`` and none names a ``source``. Once off, off for good.
     arrival
         ``"tick"``: all tuples of a micro-batch arrive at once, over any number of cells.
         ``"tuple"``: tuples arrive one by one, as in the paper, in the order of the streams'
@@ -326,9 +325,7 @@ def sql(
         How long tuples are remembered, and how many may wait: as in :func:`recalljoin.join`.
     cells, groups, hot_keys
         How the work is divided: as in :func:`recalljoin.join`.
-    follow_partitions
-        Whether partitions of a backlog are waited for: as in :func:`recalljoin.join`.
-    arrival, tick, time_unit, name
+    follow_partitions, arrival, tick, time_unit, name
         As in :func:`recalljoin.join`.
     unknown
         Nothing: any other name is refused, with the option that was probably meant.

@@ -158,14 +158,3 @@ def test_no_window_is_asked_for_where_the_times_of_the_condition_may_be_another_
         "stream `a` has no time column",
         "stream `b` has no time column",
     ]
-
-
-def test_a_condition_or_outputs_that_are_no_text_are_refused_together() -> None:
-    with pytest.raises(InvalidQuery) as error:
-        Query(streams=TWO, condition=object(), select=["a.id"])  # type: ignore[arg-type]
-    assert error.value.faults == (
-        "the condition must be SQL text such as 'o.id = p.order_id', got object; write the name of "
-        "the stream before each column",
-        "the outputs must be SQL text such as 'o.id, p.amount', got list; write the name of the "
-        "stream before each column",
-    )
