@@ -96,12 +96,15 @@ class Shown:
 
     def share(self, age: Int64s) -> Float64s:
         """Share of the results of each age that is known by now; 1 where nothing was found."""
-        # Results found while the base time stands still count at once. There may be many of them: a
-        # tuple of each stream whose time is far ahead makes all others late, and no time passes.
-        results = self._results + self._waiting
+        exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
+        # While the base time stands still, results of the past that need more slack still come: of
+        # each bin as many as belong to a time as long as the slack. More than these count at once.
+        # There may be many of them: a tuple of each stream whose time is far ahead makes all others
+        # late, and no time passes.
+        to_come = self._results / np.maximum(exposure, 1) * ENOUGH
+        results = self._results + np.maximum(0, self._waiting - to_come)
         if results.sum() < 1:
             return np.ones(len(age))
-        exposure = np.maximum(self._exposure, SHORTEST * self._exposure[0])
         until = np.cumsum(results / np.maximum(exposure, 1))
         # All results of a bin are known at the age that is as large as the bin's largest slack.
         until /= until[-1]
