@@ -147,6 +147,7 @@ def test_rows_arrive_in_order_and_at_their_pace_and_are_recorded_with_the_time_k
     from recalljoin.experiments import Setup, evaluate
     from recalljoin.jobs.job_file import parse_job
     from recalljoin.jobs.record import record as record_topics
+    from recalljoin.jobs.sources import from_messages
     from recalljoin.jobs.topics import Topics
 
     kafka = KafkaJob(broker, tmp_path, "kept")
@@ -185,6 +186,22 @@ def test_rows_arrive_in_order_and_at_their_pace_and_are_recorded_with_the_time_k
         assert Counter(row.place for row in rows[name] if row.place is not None) == sent
         arrivals = [row.arrival for row in rows[name]]
         assert arrivals == sorted(arrivals)
+    # The time of a message may be the event time.
+    text = (
+        kafka.text().replace('"ts LONG, ', '"').replace("options", 'message_time = "ts"\noptions')
+    )
+    timed = parse_job(text.encode(), tmp_path, {})
+    assert timed.streams["s1"].time == "ts"
+    messages = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", broker.address)
+        .option("subscribe", "kept-s1")
+        .load()
+    )
+    came = from_messages(messages, timed, timed.streams["s1"]).select("place", "ts").collect()
+    assert dict(came) == {
+        json.loads(each.value)["place"]: each.timestamp for each in messages.collect()
+    }
     text = (tmp_path / "recorded" / "query.sql").read_text()
     setup = Setup(recall=0.5, arrival_mode="tick", tick="10 ms", batch="10 ms")
     run = evaluate(text, paths, setup, spark=spark, truth=False, max_ahead=None)
