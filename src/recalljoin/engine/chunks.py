@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.arrivals import Arrivals
+from recalljoin.engine.operator import STRETCH
 from recalljoin.engine.pipeline import Pipeline
 from recalljoin.engine.progress import Advance
 from recalljoin.engine.queues import push_all, with_room
@@ -208,9 +209,13 @@ def _remember(
         part.codes,
     )  # fmt: skip
     windows = pipeline.operator.windows
-    windows.make_room(np.bincount(sequence.stream, minlength=pipeline.m))
-    records = windows.remember(sequence, np.arange(len(ids), dtype=np.int64))
-    windows.values[:, records] = part.values
+    # An index has room for as many new keys as tuples come at once, and nothing makes it smaller.
+    for begin in range(0, len(ids), STRETCH):
+        stretch = slice(begin, begin + STRETCH)
+        some = sequence.part(stretch)
+        windows.make_room(np.bincount(some.stream, minlength=pipeline.m))
+        records = windows.remember(some, np.arange(begin, begin + len(some.ts), dtype=np.int64))
+        windows.values[:, records] = part.values[:, stretch]
     pipeline.operator.n_received = len(ids)
 
 
