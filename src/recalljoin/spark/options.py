@@ -33,7 +33,8 @@ TICK: Final = "100 ms"
 """Default length of a tick, for recorded arrivals."""
 
 
-_KINDS: Final = {"late_rows": SWITCH, "flush": SWITCH, "name": NAME}
+_SWITCHES: Final = dict.fromkeys(("late_rows", "flush", "follow_partitions"), SWITCH)
+_KINDS: Final = {**_SWITCHES, "name": NAME}
 _MAY_BE_LEFT_OUT: Final = {
     "cells": COUNT,
     "groups": COUNT,

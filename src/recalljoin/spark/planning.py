@@ -138,9 +138,6 @@ def plan_join(
             "or read the number of results from the query's progress"
         )
         raise InvalidQuery(message)
-    if settings.follow_partitions is not False and settings.follow_partitions is not True:
-        message = f"`follow_partitions` must be True or False, got {settings.follow_partitions!r}"
-        raise InvalidSetting(message)
     if settings.follow_partitions and settings.arrival == "tick" and not is_recorded:
         bound, wide = follow_partitions(bound, wide)
     target = replace(PolicySettings.of(bound), takes_leads=not follows_partitions(bound))
