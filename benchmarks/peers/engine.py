@@ -28,8 +28,7 @@ def join(made: Input, folder: Path) -> tuple[int, int]:
     tables = {}
     for stream in made.streams:
         table = pq.read_table(folder / f"{stream}.parquet")
-        millis = table["ts"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-        tables[stream] = table.set_column(0, "ts", millis).append_column("arrival", millis)
+        tables[stream] = table.append_column("arrival", table["ts"])
     columns = ", ".join(f"{s}.{name} AS {s}{name}" for s in made.streams for name in made.columns)
     streams = ", ".join(f"{stream} [{made.window} ms]" for stream in made.streams)
     query = f"SELECT {columns} FROM {streams} WHERE {made.condition}"

@@ -94,6 +94,8 @@ class Script:
     max_wait: int = FOREVER
     stretch: int = operator.STRETCH
     chunk: int = operator.CHUNK
+    short: int = operator.SHORT
+    """Chains of so many tuples are walked rather than copied."""
     how: How = "inner"
     emit: Emit = "ordered"
 
@@ -220,6 +222,7 @@ def taken_as(script: Script) -> Iterator[None]:
     with (
         mock.patch.object(operator, "STRETCH", script.stretch),
         mock.patch.object(operator, "CHUNK", script.chunk),
+        mock.patch.object(operator, "SHORT", script.short),
     ):
         yield
 

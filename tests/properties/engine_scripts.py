@@ -68,6 +68,7 @@ def scripts(
         idle=idle,
         stretch=draw(st.sampled_from((operator.STRETCH, 1, 3, 10))),
         chunk=draw(st.sampled_from((operator.CHUNK, BLOCK, BLOCK + 88))),
+        short=draw(st.sampled_from((operator.SHORT, 0, 1000))),
     )
 
 
@@ -113,6 +114,7 @@ def large_scripts(draw: DrawFn, arrival: str, *, n: int = 400) -> Script:
         retentions=tuple(draw(_retentions(len(cuts) + 2))) if draw(st.booleans()) else (),
         stretch=draw(st.sampled_from((operator.STRETCH, 20))),
         chunk=draw(st.sampled_from((operator.CHUNK, BLOCK))),
+        short=draw(st.sampled_from((operator.SHORT, 0, 1000))),
     )
 
 

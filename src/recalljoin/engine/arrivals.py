@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from recalljoin.engine.ahead import far_ahead
+from recalljoin.engine.compiled import lean
 from recalljoin.engine.times import FAR_AHEAD, NULL_TIME, PER_SECOND, TIME_OUT_OF_RANGE, times_of
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import MAX_TIME
@@ -122,19 +123,39 @@ def arrivals_of(
             order = np.argsort(position, kind="stable")
             accepted[s] = accepted[s].take(pa.array(order))
             times[s], positions[s] = times[s][order], position[order]
-    arrival = np.concatenate(positions)
-    order = np.argsort(arrival, kind="stable")
-    streams = np.concatenate([np.full(len(ts), s, dtype=np.int8) for s, ts in enumerate(times)])
-    rows = np.concatenate([np.arange(len(ts)) for ts in times])
-    return Arrivals(
-        tuple(accepted),
-        streams[order],
-        rows[order],
-        np.concatenate(times)[order],
-        arrival[order] if all(known) else None,
-        units,
-        refused,
-    )
+    n = sum(map(len, positions))
+    streams = np.empty(n, dtype=np.int8)
+    rows, merged = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    arrival = np.empty(n, dtype=np.int64) if all(known) else None
+    # Each stream is in order already. It is put in its places at once, rather than sorted with all
+    # others: most of the time would go into memory that is asked for only once.
+    for s, position in enumerate(positions):
+        places = _places_among(positions, s)
+        streams[places] = s
+        rows[places] = np.arange(len(position))
+        merged[places] = times[s]
+        if arrival is not None:
+            arrival[places] = position
+    return Arrivals(tuple(accepted), streams, rows, merged, arrival, units, refused)
+
+
+def _places_among(positions: list[Int64s], s: int) -> Int64s:
+    """Where the rows of a stream stand among the rows of all streams; ties go by stream."""
+    places = np.arange(len(positions[s]))
+    for other, position in enumerate(positions):
+        if other != s:
+            _add_those_before(places, positions[s], position, other < s)
+    return places
+
+
+@lean
+def _add_those_before(places: Int64s, mine: Int64s, others: Int64s, ties: bool) -> None:
+    """Add to each place how many of ``others`` come before; both are in order."""
+    n = 0
+    for i in range(len(mine)):
+        while n < len(others) and (others[n] < mine[i] or (ties and others[n] == mine[i])):
+            n += 1
+        places[i] += n
 
 
 def _far_ahead(
@@ -216,5 +237,7 @@ def _positions(stream: BoundStream, table: pa.Table, time_unit: str, arrival_uni
         message = f"`arrival` of `{stream.name}` must not be null; column {stream.arrival!r} is"
         raise InvalidSetting(message)
     numbers, _ = times_of(column, arrival_unit, time_unit)
-    # Differences of arrivals must not overflow either.
-    return np.clip(numbers, -MAX_TIME, MAX_TIME)
+    if len(numbers) and (numbers.min() < -MAX_TIME or numbers.max() > MAX_TIME):
+        # Differences of arrivals must not overflow either.
+        return np.clip(numbers, -MAX_TIME, MAX_TIME)
+    return numbers

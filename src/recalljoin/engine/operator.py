@@ -49,6 +49,8 @@ STRETCH = 1 << 15
 """Number of tuples received at once, which bounds the working memory."""
 CHUNK = 1 << 15
 """Number of results enumerated at once, and the most that go out in one chunk."""
+SHORT = 4
+"""Chains with at most so many tuples, on average, are walked before one of them is copied."""
 
 
 @dataclass
@@ -215,6 +217,7 @@ class JoinOperator:
             entries=np.full((self.plan.m, n), NONE, dtype=np.int64),
             # In order, a later tuple is received after the root.
             reach=part.now if self.accounts is None else self.accounts.reach(part),
+            since=NEVER if part.late.all() else int(part.ts[~part.late].min()),
         )
         old = too_old(part, windows.sizes, *windows.remembered, received.beyond)
         (chosen,) = np.nonzero(~old)
@@ -224,7 +227,7 @@ class JoinOperator:
         admit(
             entering, chosen, self.n_received + chosen, windows.rings, windows.chains,
             windows.key_sets, windows.late, windows.sizes, windows.times, UNMATCHABLE,
-            n_cross, self._partner_key_sets(), stretch.records, stretch.entries,
+            n_cross, self.plan.partner_key_sets, stretch.records, stretch.entries,
         )  # fmt: skip
         windows.values[:, stretch.records[chosen]] = values[:, chosen]
         if len(windows.notes):
@@ -286,14 +289,6 @@ class JoinOperator:
         )  # fmt: skip
         return results, part.late[results.root] if n_lost else None
 
-    def _partner_key_sets(self) -> Int64s:
-        key_sets = np.full((self.plan.m, self.plan.m), NONE, dtype=np.int64)
-        for root, steps in enumerate(self.plan.steps):
-            for step in steps:
-                if step.parent == root and self.plan.key_sets[step.key_set]:
-                    key_sets[root, step.stream] = step.key_set
-        return key_sets
-
     def _from_roots(
         self, root_stream: int, roots: NDArray[np.bool_], stretch: _Stretch
     ) -> Iterator[Partials]:
@@ -320,40 +315,47 @@ class JoinOperator:
         level = self._level(root_stream, depth)
         windows = self.windows
         step = self.plan.steps[root_stream][depth]
-        cursor = np.array([0, NONE], dtype=np.int64)
-        places, found = (np.empty(CHUNK, dtype=np.int64) for _ in range(2))
-        # The same times as in the records, but next to each other in memory.
-        times = windows.times[:, np.newaxis]
+        cursor = np.array([0, NONE, NONE], dtype=np.int64)
+        places, found, found_ts = (np.empty(CHUNK, dtype=np.int64) for _ in range(3))
         while cursor[0] < len(partials.root):
             if level.scans:
                 count = extend_by_scan(
                     partials, stretch.first_order, cursor, step.stream, level.scan_code is not None,
                     level.scan_code or NO_CODE, windows.rings, windows.sizes, windows.values,
-                    windows.times, places, found,
+                    windows.times, places, found, found_ts,
                 )  # fmt: skip
             else:
+                copies, oldest, are_short = self._copied(stretch, step.stream, step.key_set)
                 count = extend_by_key(
                     partials, stretch.first_order, cursor, step.stream, step.parent, step.key_set,
                     level.checks, step.parent == root_stream, stretch.reach,
-                    stretch.entries, windows.rings, windows.chains,
-                    self._copies_for(stretch, step.stream, step.key_set), windows.key_sets,
-                    windows.sizes, places, found,
+                    stretch.entries, windows.rings, windows.chains, copies, windows.key_sets,
+                    windows.sizes, oldest, are_short, places, found, found_ts,
                 )  # fmt: skip
             longer = extended(
-                partials, places[:count], found[:count], step.stream,
-                self.plan.windows[step.stream], times,
+                partials, places[:count], found[:count], found_ts[:count], step.stream,
+                self.plan.windows[step.stream],
             )  # fmt: skip
             longer = self._filtered(longer, level)
             if len(longer.root):
                 yield from self._completed(longer, root_stream, depth + 1, stretch)
 
-    def _copies_for(self, stretch: _Stretch, s: int, key_set: int) -> Copies:
+    def _copied(self, stretch: _Stretch, s: int, key_set: int) -> tuple[Copies, int, bool]:
+        """Copies of chains, how far back roots in order need them, and whether most are short."""
         at = s, key_set
-        if at not in stretch.copies:
-            n_kept = len(self.windows.places_of(s))
-            self._copies[at] = fresh_copies(self._copies.get(at), self.windows.chains, n_kept)
-            stretch.copies[at] = self._copies[at]
-        return stretch.copies[at]
+        if at not in stretch.copied:
+            windows, chains = self.windows, self.windows.chains
+            oldest = (
+                stretch.since if stretch.since == NEVER else stretch.since - self.plan.windows[s]
+            )
+            n_near = windows.n_since(s, oldest)
+            n_far = windows.n_kept_of(s) if stretch.sequence.late.any() else 0
+            copies = fresh_copies(self._copies.get(at), chains, n_near + n_far)
+            self._copies[at] = copies
+            # On average over the keys of all streams.
+            are_short = n_near <= SHORT * int(chains.state[0])
+            stretch.copied[at] = copies, oldest, are_short
+        return stretch.copied[at]
 
     def _filtered(self, partials: Partials, level: Level) -> Partials:
         windows = self.windows
@@ -390,5 +392,7 @@ class _Stretch:
     """``[stream, i]``: the entry by which a tuple finds its partners in another stream."""
     reach: Int64s
     """No partner of a tuple is later than this."""
-    copies: dict[tuple[int, int], Copies] = field(default_factory=dict)
+    since: int
+    """Time of the earliest tuple in order; NEVER if there is none."""
+    copied: dict[tuple[int, int], tuple[Copies, int, bool]] = field(default_factory=dict)
     """By stream and key set: chains copied in this stretch."""

@@ -1,8 +1,12 @@
 """Partners by key: extending partial results along chains.
 
-A step along a chain waits for memory, and the tuples of one key meet the same chain again and
-again. A chain is therefore copied once, when the first tuple of a stretch asks for it. The copy
-lies in one piece, and the tuples that can extend a partial result are a contiguous part of it.
+A step along a chain waits for memory, so some chains are walked at once, and their waits overlap.
+Where the tuples of a key are many, they meet the same long chain again and again. A long chain is
+therefore copied once, when the first tuple of a stretch asks for it. The copy lies in one piece,
+and the tuples that can extend a partial result are a contiguous part of it.
+
+Behind its window a tuple is kept for late tuples only, and for much longer. A chain is therefore
+copied as far as tuples in order may need it, and to its end when the first late tuple asks for it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import numpy as np
 from recalljoin.engine.chains import AHEAD, Chains, entry_of
 from recalljoin.engine.compiled import compiled, inlined, lean, prefetch
 from recalljoin.engine.rings import CODES, FIRST, LINKS, MASK, NONE, OFFSET, ORDER, TS
+from recalljoin.engine.times import NEVER
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -21,15 +26,17 @@ if TYPE_CHECKING:
     from recalljoin.engine.rings import KeySets, Rings
 
 ABREAST, BUFFERED = 16, 32
-"""Number of chains walked at once, so that waits for memory overlap, and steps along each."""
+"""Number of chains copied at once, so that waits for memory overlap, and steps along each."""
+WALKED = 8
+"""Steps along a chain that is not copied: with more partners a chain is long."""
 
 NEIGHBOURHOODS = 1 << 12
 """Number of parts of the hash table by which tuples are sorted."""
 
 
-# Columns of Copies.chains: the stretch in which the chain was copied, by the place of its first
-# tuple; where the copy begins and ends; where the partners of the last partial result that used the
-# chain began.
+# Columns of Copies.chains: the stretch in which the chain was copied, as twice the place of its
+# first tuple, and one more if the chain was copied to its end; where the copy begins and ends;
+# where the partners of the last partial result that used the chain began.
 _STRETCH, _BEGIN, _END, _PLACE, _CHAIN_WIDTH = range(5)
 # Columns of Copies.tuples. A fourth column keeps a tuple within a line of memory.
 _TS, _ORDER, _RECORD, _TUPLE_WIDTH = 0, 1, 2, 4
@@ -47,13 +54,14 @@ class Copies(NamedTuple):
     """One number: tuples copied."""
 
 
-def fresh_copies(old: Copies | None, chains: Chains, n_kept: int) -> Copies:
-    """Nothing copied yet, and room for all of the ``n_kept`` tuples of the stream."""
+def fresh_copies(old: Copies | None, chains: Chains, n_tuples: int) -> Copies:
+    """Nothing copied yet, and room for ``n_tuples`` tuples."""
     n = len(chains.entries)
-    if old is None or len(old.chains) != n or len(old.tuples) < n_kept:
+    if old is None or len(old.chains) != n:
         table = np.full((n, _CHAIN_WIDTH), NONE, dtype=np.int64)
-        tuples = np.empty((2 * n_kept, _TUPLE_WIDTH), dtype=np.int64)
-        old = Copies(table, tuples, np.zeros(1, dtype=np.int64))
+        old = Copies(table, np.empty((0, _TUPLE_WIDTH), np.int64), np.zeros(1, dtype=np.int64))
+    if len(old.tuples) < n_tuples:
+        old = old._replace(tuples=np.empty((2 * n_tuples, _TUPLE_WIDTH), dtype=np.int64))
     old.used[0] = 0
     return old
 
@@ -78,7 +86,7 @@ def by_entry(entries: Int64s, n_entries: int) -> Int64s:
 
 
 @compiled
-def extend_by_key(
+def extend_by_key(  # noqa: PLR0912 - one loop over the partial results, for speed
     partials: Partials,
     first_order: int,
     cursor: Int64s,
@@ -94,27 +102,38 @@ def extend_by_key(
     copies: Copies,
     sets: KeySets,
     sizes: Int64s,
+    oldest_in_order: int,
+    are_short: bool,
     places: Int64s,
     found: Int64s,
+    found_ts: Int64s,
 ) -> int:
     """Extend partial results by the tuples of stream ``s`` with the key of their parent.
 
     ``from_root`` says that the parent is the root, whose entry is in ``root_entries``. ``now`` is
     how far the join had come at each root. ``cursor`` holds the partial result and the copied tuple
-    to go on with; NONE begins at the first copied tuple. ``places`` and ``found`` get the extended
-    partial result and the added record.
+    to go on with, and the end of the copy; NONE begins at the first copied tuple. No root in order
+    has a partner before ``oldest_in_order``. ``are_short`` says that most chains are short.
+    ``places``, ``found`` and ``found_ts`` get the extended partial result, the added record and its
+    time.
     """
     # The named tuples are unpacked once: each access within the loop would count references.
-    records = rings.records
+    records, first = rings.records, rings.table[s, FIRST]
     members, roots, newest, last_call = partials
     copied, tuples = copies.chains, copies.tuples
     entries, classes, n_codes, tail = chains.entries, sets.classes, sets.size[key_set], sets.tail[0]
+    link, youngest_of = LINKS + key_set, chains.tails[0] + s
     key = np.zeros((1, 1, classes.shape[1]), dtype=np.int64)
     entry = np.empty(ABREAST, dtype=np.int64)
     chain = np.empty(ABREAST, dtype=np.int64)
     at = np.empty(ABREAST, dtype=np.int64)
     filled = np.empty(ABREAST, dtype=np.int64)
     buffer = np.empty((ABREAST, BUFFERED), dtype=np.int64)
+    # For each root of a block the records walked, how many, and whether the chain goes on.
+    walked = np.empty((ABREAST, WALKED), dtype=np.int64)
+    n_walked = np.empty(ABREAST, dtype=np.int64)
+    is_long = np.ones(ABREAST, dtype=np.bool_)
+    oldest_of = np.empty(ABREAST, dtype=np.int64)
     count = 0
     # Chains are copied ahead of their roots, up to ABREAST chains at once.
     ahead = cursor[0]
@@ -125,34 +144,65 @@ def extend_by_key(
                 entry[g] = root_entries[s, roots[begin + g]]
                 if begin + g + AHEAD < len(roots):
                     following = root_entries[s, roots[begin + g + AHEAD]]
-                    prefetch(copied, following)
                     prefetch(entries, following)
+                    if not are_short:
+                        prefetch(copied, following)
             else:
                 record = members[parent, begin + g]
                 for c in range(n_codes):
                     key[0, 0, c] = records[record, tail + CODES + classes[key_set, c]]
                 entry[g] = entry_of(entries, key, key_set)
-        limit = len(roots) if from_root else begin + width
+        if are_short:
+            for g in range(width):
+                at[g] = NONE if entry[g] == NONE else entries[entry[g], youngest_of]
+                oldest_of[g] = newest[begin + g] - sizes[s]
+            _walk(at[:width], oldest_of, s, link, rings, walked, n_walked)
+            for g in range(width):
+                is_long[g] = at[g] >= first
+            ahead = begin
+        limit = len(roots) if from_root and not are_short else begin + width
         while ahead < begin + width:
             n_chains = 0
             while n_chains < ABREAST and ahead < limit:
                 e = root_entries[s, roots[ahead]] if from_root else entry[ahead - begin]
-                if e != NONE and copied[e, _STRETCH] != first_order:
-                    copied[e, _STRETCH] = first_order
+                to_its_end = newest[ahead] - sizes[s] < oldest_in_order
+                wanted = not are_short or is_long[ahead - begin]
+                if wanted and e != NONE and copied[e, _STRETCH] < 2 * first_order + to_its_end:
+                    copied[e, _STRETCH] = 2 * first_order + to_its_end
                     chain[n_chains] = e
+                    oldest_of[n_chains] = NEVER if to_its_end else oldest_in_order
                     n_chains += 1
                 ahead += 1
             if n_chains > 0:
-                _copy_chains(chain, n_chains, s, key_set, rings, chains, copies, at, filled, buffer)
+                _copy_chains(
+                    chain, oldest_of, n_chains, s, key_set, rings, chains, copies, at, filled,
+                    buffer,
+                )  # fmt: skip
         for g in range(width):
-            if entry[g] != NONE:
+            if is_long[g] and entry[g] != NONE:
                 prefetch(tuples, copied[entry[g], _PLACE])
         for g in range(width):
             e = entry[g]
             if e == NONE:
                 continue
             i = begin + g
-            place = cursor[1]
+            oldest, youngest, before = newest[i] - sizes[s], last_call[i], first_order + roots[i]
+            if not is_long[g]:
+                if count + WALKED > len(places):
+                    cursor[0] = i
+                    return count
+                for step in range(n_walked[g]):
+                    record = walked[g, step]
+                    places[count], found[count] = i, record
+                    found_ts[count] = records[record, TS]
+                    # Without a branch, as nearly all tuples fit.
+                    fits = (records[record, TS] <= youngest) & (records[record, ORDER] < before)
+                    for c in range(len(checks)):
+                        code = tail + CODES + checks[c, 0]
+                        fits &= records[record, code] == records[members[checks[c, 1], i], code]
+                    count += fits
+                continue
+            place, end = cursor[1], cursor[2]
             if place == NONE:
                 # A tuple later than the join time at the root was received after the root. The
                 # join time never falls, so the place is near the place of the root before.
@@ -161,17 +211,15 @@ def extend_by_key(
                     place -= 1
                 while place < copied[e, _END] and tuples[place, _TS] > now[roots[i]]:
                     place += 1
-                copied[e, _PLACE] = place
+                copied[e, _PLACE], end = place, copied[e, _END]
             cursor[1] = NONE
-            oldest, youngest, before = newest[i] - sizes[s], last_call[i], first_order + roots[i]
-            end = copied[e, _END]
             while place < end and tuples[place, _TS] >= oldest:
                 if count == len(places):
-                    cursor[0], cursor[1] = i, place
+                    # By then the chain may have been copied anew, to its end.
+                    cursor[0], cursor[1], cursor[2] = i, place, end
                     return count
-                places[count] = i
-                found[count] = tuples[place, _RECORD]
-                # Without a branch, as nearly all tuples fit.
+                places[count], found[count] = i, tuples[place, _RECORD]
+                found_ts[count] = tuples[place, _TS]
                 fits = (tuples[place, _TS] <= youngest) & (tuples[place, _ORDER] < before)
                 for c in range(len(checks)):
                     code = tail + CODES + checks[c, 0]
@@ -183,8 +231,47 @@ def extend_by_key(
 
 
 @lean
+def _walk(
+    at: Int64s,
+    oldest: Int64s,
+    s: int,
+    link: int,
+    rings: Rings,
+    walked: Int64s,
+    n_walked: Int64s,
+) -> None:
+    """Walk chains from the positions ``at`` on, as far as tuples are not older than ``oldest``.
+
+    Afterwards ``at`` is where a chain goes on that is too long to be walked, else NONE.
+    """
+    table, records = rings
+    offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
+    for g in range(len(at)):
+        n_walked[g] = 0
+        prefetch(records, offset + (at[g] & mask))
+    walking, step = True, 0
+    while walking and step < WALKED:
+        walking = False
+        for g in range(len(at)):
+            # A chain ends at the first tuple that the stream still keeps.
+            if at[g] < first:
+                continue
+            record = offset + (at[g] & mask)
+            if records[record, TS] < oldest[g]:
+                at[g] = NONE
+                continue
+            walked[g, step] = record
+            n_walked[g] = step + 1
+            at[g] = records[record, link]
+            prefetch(records, offset + (at[g] & mask))
+            walking = True
+        step += 1
+
+
+@lean
 def _copy_chains(
     entry: Int64s,
+    oldest: Int64s,
     n: int,
     s: int,
     key_set: int,
@@ -195,7 +282,7 @@ def _copy_chains(
     filled: Int64s,
     buffer: Int64s,
 ) -> None:
-    """Copy the chains of the first ``n`` entries."""
+    """Copy the chains of the first ``n`` entries, without tuples before ``oldest``."""
     table, records = rings
     offset, mask, first = table[s, OFFSET], table[s, MASK], table[s, FIRST]
     link, column = LINKS + key_set, chains.tails[0] + s
@@ -209,6 +296,9 @@ def _copy_chains(
             # A chain ends at the first tuple that the stream still keeps.
             if at[g] >= first and filled[g] < BUFFERED:
                 record = offset + (at[g] & mask)
+                if records[record, TS] < oldest[g]:
+                    at[g] = NONE
+                    continue
                 buffer[g, filled[g]] = record
                 filled[g] += 1
                 at[g] = records[record, link]
@@ -221,6 +311,8 @@ def _copy_chains(
             _copy(copies, records, buffer[g, j])
         while at[g] >= first:
             record = offset + (at[g] & mask)
+            if records[record, TS] < oldest[g]:
+                break
             _copy(copies, records, record)
             at[g] = records[record, link]
         copies.chains[e, _END] = copies.used[0]

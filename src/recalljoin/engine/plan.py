@@ -104,6 +104,16 @@ class Plan:
         return tuple(tuple(sorted(sets - scanned)) for sets in needed)
 
     @cached_property
+    def partner_key_sets(self) -> Int64s:
+        """``[s, j]``: by which key set a trigger of stream ``s`` looks up stream ``j``; else -1."""
+        found = np.full((self.m, self.m), -1, dtype=np.int64)
+        for root, steps in enumerate(self.steps):
+            for step in steps:
+                if step.parent == root and self.key_sets[step.key_set]:
+                    found[root, step.stream] = step.key_set
+        return found
+
+    @cached_property
     def is_acyclic(self) -> bool:
         """Whether the equalities form join trees, so that counting needs no enumeration."""
         return all(not step.checks for steps in self.steps for step in steps)

@@ -26,12 +26,11 @@ from recalljoin.engine.rings import (
     FIRST,
     MASK,
     NONE,
-    NOW,
     OFFSET,
     ORDER,
-    TS,
     Rings,
     Sequence,
+    first_in_scope,
 )
 from recalljoin.engine.slack_bins import slack_bin
 
@@ -85,24 +84,6 @@ LANES = 32
 
 
 @lean
-def _first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
-    """The first position that was received when the join had come to ``limit``.
-
-    Every tuple before that position is older than ``limit``.
-    """
-    offset, mask = table[s, OFFSET], table[s, MASK]
-    low: int = table[s, FIRST]
-    high: int = table[s, END]
-    while low < high:
-        middle = (low + high) >> 1
-        if records[offset + (middle & mask), NOW] < limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@lean
 def _end_before(table: Int64s, records: Int64s, s: int, order: int) -> int:
     """The position after the last tuple received before ``order``."""
     offset, mask = table[s, OFFSET], table[s, MASK]
@@ -127,6 +108,7 @@ def _hits(
     times: Int64s,
     places: Int64s,
     found: Int64s,
+    found_ts: Int64s,
     count: int,
 ) -> int:
     """List the candidates of a block that passed and lie within their windows."""
@@ -145,6 +127,7 @@ def _hits(
                 if oldest <= ts <= youngest:
                     places[count] = i
                     found[count] = first + j
+                    found_ts[count] = ts
                     count += 1
     return count
 
@@ -163,6 +146,7 @@ def extend_by_scan(
     times: Int64s,
     places: Int64s,
     found: Int64s,
+    found_ts: Int64s,
 ) -> int:
     """Extend partial results by all tuples of stream ``s`` that satisfy the code, if any is given.
 
@@ -177,7 +161,7 @@ def extend_by_scan(
         at = cursor[1]
         cursor[1] = NONE
         if at == NONE:
-            at = _first_in_scope(table, records, s, oldest)
+            at = first_in_scope(table, records, s, oldest)
         end = _end_before(table, records, s, first_order + partials.root[i])
         if at < end and with_code:
             prepare(code, partials.members, i, values)
@@ -191,11 +175,14 @@ def extend_by_scan(
             n = min(BLOCK, end - at, offset + mask + 1 - first)
             if with_code:
                 passed = run_block(code, values, first, n)
-                count = _hits(passed, first, i, oldest, youngest, times, places, found, count)
+                count = _hits(
+                    passed, first, i, oldest, youngest, times, places, found, found_ts, count
+                )
             else:
                 for j in range(n):
                     places[count] = i
                     found[count] = first + j
+                    found_ts[count] = times[first + j]
                     count += oldest <= times[first + j] <= youngest
             at += n
     cursor[0] = len(partials.root)
@@ -216,11 +203,11 @@ def filter_by_code(
 
 
 def extended(
-    partials: Partials, places: Int64s, found: Int64s, s: int, size: int, records: Int64s
+    partials: Partials, places: Int64s, found: Int64s, found_ts: Int64s, s: int, size: int
 ) -> Partials:
     """The partial results at ``places``, each with a tuple of stream ``s`` added."""
     longer = empty_partials(len(partials.members), len(places))
-    _extend(partials, places, found, s, size, records, longer)
+    _extend(partials, places, found, found_ts, s, size, longer)
     return longer
 
 
@@ -229,9 +216,9 @@ def _extend(
     partials: Partials,
     places: Int64s,
     found: Int64s,
+    found_ts: Int64s,
     s: int,
     size: int,
-    records: Int64s,
     longer: Partials,
 ) -> None:
     for j in range(len(partials.members)):
@@ -239,11 +226,10 @@ def _extend(
             for i in range(len(places)):
                 longer.members[j, i] = partials.members[j, places[i]]
     for i in range(len(places)):
-        ts = records[found[i], TS]
         longer.members[s, i] = found[i]
         longer.root[i] = partials.root[places[i]]
-        longer.newest[i] = max(partials.newest[places[i]], ts)
-        longer.last_call[i] = min(partials.last_call[places[i]], ts + size)
+        longer.newest[i] = max(partials.newest[places[i]], found_ts[i])
+        longer.last_call[i] = min(partials.last_call[places[i]], found_ts[i] + size)
 
 
 def merged(one: Partials, begin: int, end: int, other: Partials) -> Partials:

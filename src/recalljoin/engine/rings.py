@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recalljoin.engine.compiled import compiled, inlined
+from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.queues import FRONT_TS, Queues, drop_front
 
 if TYPE_CHECKING:
@@ -123,3 +123,21 @@ def rows_at(records: Int64s, column: int, places: Int64s) -> Int64s:
     for i in range(len(flat)):
         found[i] = records[flat[i], column]
     return found.reshape(places.shape)
+
+
+@lean
+def first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
+    """The first position that was received when the join had come to ``limit``.
+
+    Every tuple before that position is older than ``limit``.
+    """
+    offset, mask = table[s, OFFSET], table[s, MASK]
+    low: int = table[s, FIRST]
+    high: int = table[s, END]
+    while low < high:
+        middle = (low + high) >> 1
+        if records[offset + (middle & mask), NOW] < limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low

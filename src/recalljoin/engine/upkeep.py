@@ -68,10 +68,10 @@ def _forget_rows(pipeline: Pipeline) -> None:
     for s, payload in enumerate(pipeline.payloads):
         places = windows.places_of(s)
         if not keep_retained and len(places):
-            records = windows.rings.records[places]
-            now = pipeline.join_time if operator.eager else records[-1, NOW]
+            records = windows.rings.records
+            now = pipeline.join_time if operator.eager else records[places[-1], NOW]
             if now != NEVER:
-                places = places[records[:, TS] >= now - pipeline.query.streams[s].window]
+                places = places[records[places, TS] >= now - pipeline.query.streams[s].window]
         rows = [waiting.row[waiting.stream == s], windows.rows_at(places)]
         oldest = min((int(part.min()) for part in rows if len(part)), default=payload.end)
         payload.forget_before(oldest)

@@ -30,6 +30,7 @@ from recalljoin.engine.rings import (
     KeySets,
     Rings,
     Sequence,
+    first_in_scope,
     rows_at,
 )
 from recalljoin.engine.slots import (
@@ -153,6 +154,16 @@ class Windows:
         """Tuples in windows and retention horizon."""
         table = self.rings.table
         return int((table[:, END] - table[:, FIRST]).sum())
+
+    def n_kept_of(self, s: int) -> int:
+        """Tuples of one stream in window and retention horizon."""
+        row = self.rings.table[s]
+        return int(row[END] - row[FIRST])
+
+    def n_since(self, s: int, limit: int) -> int:
+        """At most so many tuples of one stream are not older than ``limit``."""
+        table, records = self.rings
+        return int(table[s, END]) - first_in_scope(table, records, s, limit)
 
     @property
     def bytes_each(self) -> int:

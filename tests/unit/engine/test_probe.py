@@ -33,9 +33,8 @@ def test_a_longer_partial_result_keeps_both_ends_of_its_time() -> None:
     partials = Partials(
         np.array([[0, 1], [0, 0]]), np.array([5, 6]), np.array([10, 20]), np.array([15, 25])
     )
-    cells = np.zeros((4, 8), dtype=np.int64)
-    cells[:, 0] = [0, 0, 12, 18]  # timestamps
-    longer = extended(partials, np.array([0, 1, 1]), np.array([2, 2, 3]), 1, 4, cells)
+    found, found_ts = np.array([2, 2, 3]), np.array([12, 12, 18])
+    longer = extended(partials, np.array([0, 1, 1]), found, found_ts, 1, 4)
     assert longer.members.tolist() == [[0, 1, 1], [2, 2, 3]]
     assert longer.root.tolist() == [5, 6, 6]
     assert longer.newest.tolist() == [12, 20, 20]
