@@ -114,7 +114,7 @@ def existing(path: str | Path) -> str:
     Raises
     ------
     DatasetError
-        When there is no such file or folder, or the folder is empty.
+        When there is no such file or folder, or it is empty.
     """
     place = Path(path)
     if not place.exists():
@@ -122,6 +122,9 @@ def existing(path: str | Path) -> str:
         raise DatasetError(message)
     if place.is_dir() and not _files_in(place):
         message = f"folder {str(place)!r} holds no file"
+        raise DatasetError(message)
+    if place.is_file() and place.stat().st_size == 0:
+        message = f"file {str(place)!r} is empty; it must at least name the columns of its stream"
         raise DatasetError(message)
     return str(place.resolve())
 
