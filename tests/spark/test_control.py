@@ -312,8 +312,8 @@ def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "either a `recall` to aim at or a fixed slack `k`; neither is given"),
-        ({"recall": 0.9, "k": 5}, "either a `recall` to aim at or a fixed slack `k`; both are"),
+        ({}, "either a `recall` to aim at or a fixed wait `k`; neither is given"),
+        ({"recall": 0.9, "k": 5}, "either a `recall` to aim at or a fixed wait `k`; both are"),
         ({"k": 5, "choice": "slack"}, "there is no use for a `policy`, got 'slack'"),
         ({"recall": 0.9, "choice": "magic"}, "`policy` must be one of"),
     ],
