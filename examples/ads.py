@@ -9,7 +9,8 @@ then joined with the conversion that follows within an hour: a join of a join.
 It takes one or two minutes; without `2>/dev/null` Spark's warnings and the joins' own log lines are
 shown as well. Beside it is the same left join as Spark has it, with a delay of its watermark
 guessed short and guessed long: short, some nulls are wrong and nobody is told; long, every "no
-click" waits for ten minutes more.
+click" waits for ten minutes more. Spark's own join has fewer nulls in all, because those that wait
+when the input ends never leave it; `flush=True` lets out those of recalljoin.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ def test_no_two_public_names_are_told_apart_by_case_alone() -> None:
 
 def test_dir_shows_every_public_name_before_spark_is_loaded() -> None:
     assert set(recalljoin.__all__) <= set(dir(recalljoin))
+    assert not {"importlib", "typing"} & set(dir(recalljoin))
 
 
 @pytest.mark.parametrize("name", recalljoin.__all__)

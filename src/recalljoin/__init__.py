@@ -115,4 +115,5 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """Name what is loaded later as well."""
-    return sorted({*globals(), *__all__})
+    inner = {"importlib", "typing", "_HOMES", "_HOME_OF"}
+    return sorted({*globals(), *__all__} - inner)

@@ -109,6 +109,23 @@ def test_rows_may_be_json_lines(inputs: list[str], tmp_path: Path) -> None:
     assert call(f"--input=a={path}", inputs[1], "--json", "-").output == expected
 
 
+def test_times_in_json_lines_are_text_in_iso_form(tmp_path: Path) -> None:
+    # The same moments, written in two time zones.
+    numbers = [{"ts": 0, "arrival": 0, "x": 1}, {"ts": 1500, "arrival": 1600, "x": 1}]
+    texts = [
+        {"ts": "1970-01-01T01:00:00.000+01:00", "arrival": "1970-01-01T00:00:00Z", "x": 1},
+        {"ts": "1970-01-01T00:00:01.500Z", "arrival": "1970-01-01T01:00:01.600+01:00", "x": 1},
+    ]
+    outputs = []
+    for name, rows in (("numbers", numbers), ("texts", texts)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        result = call(f"--input=a={path}", f"--input=b={path}", "--json", "-")
+        told = json.loads(result.stdout)
+        outputs.append([told["results"], told["k_ms"], told["largest_delay_ms"]])
+    assert outputs[0] == outputs[1]
+
+
 def test_json_lines_that_are_none_are_told(inputs: list[str], tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"ts": 0,\n')

@@ -199,6 +199,37 @@ def test_light_and_dark(shown: Shown) -> None:
     browser.press("t")
 
 
+def test_joins_of_one_name_are_told_apart_by_their_folders(shown: Shown) -> None:
+    browser = shown.load()
+    named = """
+        const before = board.joins;
+        board.joins = arguments[0].map(([name, folder]) => ({ name, folder }));
+        const names = board.joins.map(nameOf);
+        board.joins = before;
+        return names;
+    """
+
+    def names(*joins: tuple[str, str]) -> list[str]:
+        return list(browser.run(named, joins))
+
+    assert names(("orders", "/a/log"), ("clicks", "/b/log")) == ["orders", "clicks"]
+    assert names(("j", "/x/one/"), ("j", "/x/two")) == ["one", "two"]
+    assert names(("j", "/a/log"), ("j", "/b/log"), ("k", "/c")) == ["a/log", "b/log", "k"]
+    assert names(("j", "log"), ("j", "/b/log")) == ["log", "b/log"]
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_table_of_streams_is_not_cut_off(shown: Shown, width: int) -> None:
+    browser = shown.load()
+    browser.resize(width, 900)
+    cut = """
+        const table = document.querySelector("#streams");
+        return table.scrollWidth - table.parentElement.clientWidth;
+    """
+    until(lambda: bool(browser.text("#streams")))
+    assert browser.run(cut) <= 0
+
+
 def test_it_fits_a_phone(shown: Shown) -> None:
     browser = shown.load()
     browser.resize(390, 844)

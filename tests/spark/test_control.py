@@ -21,6 +21,7 @@ from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.delivery import deliver
 from recalljoin.spark.identity import check_identity
 from recalljoin.spark.packing import Control
+from recalljoin.spark.planning import identity_of
 from recalljoin.spark.sealed import Sealed
 from tests.spark.local_cells import LocalJoin
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql.streaming.datasource import ReadLimit
+
+    from recalljoin.query.kinds import How
 
 SCHEMA = pa.schema({"ts": pa.int64(), "a": pa.int64()})
 SETTINGS = PolicySettings(windows=(50, 50), recall=0.9, period=500, interval=50, granularity=1)
@@ -164,8 +167,45 @@ def test_a_checkpoint_with_its_streams_in_another_order_is_refused() -> None:
     # Spark's offsets and the state go by the numbers of streams: they would change places.
     one, other = ({"streams": dict.fromkeys(names, "window 5 ms")} for names in ("ab", "ba"))
     check_identity(json.dumps(one), json.dumps(one))
-    with pytest.raises(InvalidSetting, match=r"`streams`: was \{'a': .*\}, is \{'b': "):
+    with pytest.raises(InvalidSetting, match="`streams`: was a, b, is b, a\n"):
         check_identity(json.dumps(one), json.dumps(other))
+
+
+def test_what_changed_is_told_in_the_words_of_the_query() -> None:
+    def identity(window: str, how: How, on: str) -> str:
+        streams = [Stream("s1", window=window), Stream("s2", window=0)]
+        schema = pa.schema({"ts": pa.timestamp("us"), "a": pa.int64()})
+        bound = Query(streams=streams, condition=on, how=how).bind({"s1": schema, "s2": schema})
+        return identity_of(bound)
+
+    old = identity("1 minute", "inner", "s1.a = s2.a")
+    check_identity(old, old)
+    with pytest.raises(InvalidSetting) as caught:
+        check_identity(old, identity("2 minutes", "left", "s1.a = s2.a AND s1.ts < s2.ts"))
+    lines = str(caught.value).splitlines()[1:-1]
+    assert lines[0] == ("  `streams` of `s1`: was window 1 min, time ts, is window 2 min, time ts")
+    assert lines[1].startswith("  `condition`: was s1.a = s2.a, is s1.a = s2.a, ")
+    assert lines[2:] == ["  `how`: was inner, is left"]
+
+
+def test_expressions_that_spark_computes_are_told_as_they_were_written() -> None:
+    def identity(name: str) -> str:
+        # Names of such columns have points of another kind, and types that have brackets.
+        column = f"=i\u2024ad\u2024{name}"
+        key = f"Column(stream=0, name='{column}', type=Decimal128Type(decimal128(10, 2)))"
+        return json.dumps({
+            "streams": dict.fromkeys("ic", "window 5 ms, time ts"),
+            "condition": [f"{key} = Column(stream=1, name='id', type=DataType(string))"],
+            "columns": {"i": f"ts timestamp[us], {column} decimal128(10, 2)", "c": "id string"},
+        })  # fmt: skip
+
+    with pytest.raises(InvalidSetting) as caught:
+        check_identity(identity("id"), identity("no"))
+    assert str(caught.value).splitlines()[1:-1] == [
+        "  `condition`: was i.ad.id = c.id, is i.ad.no = c.id",
+        "  `columns` of `i`: was ts timestamp[us], i.ad.id decimal128(10, 2), is ts timestamp[us], "
+        "i.ad.no decimal128(10, 2)",
+    ]
 
 
 def test_a_checkpoint_of_an_older_release_is_refused(tmp_path: Path) -> None:
@@ -272,8 +312,8 @@ def test_the_policy_is_asked_once_an_interval_and_told_all_of_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "either a `recall` to aim at or a fixed slack `k`; neither is given"),
-        ({"recall": 0.9, "k": 5}, "either a `recall` to aim at or a fixed slack `k`; both are"),
+        ({}, "either a `recall` to aim at or a fixed wait `k`; neither is given"),
+        ({"recall": 0.9, "k": 5}, "either a `recall` to aim at or a fixed wait `k`; both are"),
         ({"k": 5, "choice": "slack"}, "there is no use for a `policy`, got 'slack'"),
         ({"recall": 0.9, "choice": "magic"}, "`policy` must be one of"),
     ],

@@ -220,6 +220,14 @@ def test_hot_keys_that_cannot_be_are_refused(named: Any, message: str) -> None:
         hot_of(bound(), named)
 
 
+def test_a_field_cannot_be_a_named_hot_key_and_must_first_be_a_column() -> None:
+    nested = pa.schema({"ts": pa.int64(), "ad": pa.struct({"id": pa.string()})})
+    streams = [Stream("s1", window=5), Stream("s2", window=5)]
+    query = Query(streams=streams, condition="s1.ad.id = s2.ad.id")
+    with pytest.raises(InvalidSetting, match="are: none; a field or an expression must"):
+        hot_of(query.bind({"s1": nested, "s2": nested}), {"s1.ad.id": ["x"]})
+
+
 def test_named_keys_are_hot_from_the_first_batch_on(tmp_path: Path) -> None:
     query = bound()
     assert hot_of(query, {"s2.a": [0]}) == hot(0)

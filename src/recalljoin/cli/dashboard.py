@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -29,13 +31,30 @@ def dashboard(control_logs: tuple[str, ...], host: str, port: int, names: tuple[
     from recalljoin.dashboard.server import Dashboard
     from recalljoin.spark.control_log import ControlLog
 
+    for folder in control_logs:
+        if Path(folder).is_file():
+            message = f"{folder!r} is a file; a control log is a folder"
+            raise click.BadParameter(message, param_hint="CONTROL_LOG")
     logs = [ControlLog(folder) for folder in control_logs]
     for log in logs:
         if not log.is_of_a_join():
-            click.echo(f"note: nothing is in {log.shown!r} yet; its join is waited for", err=True)
+            click.echo(f"note: {_of_no_join(log.shown)}; a join is waited for", err=True)
     board = Dashboard(logs, host=host, port=port, names=names).start()
     click.echo(f"The dashboard is at {board.address} (Ctrl+C ends it)")
     try:
         board.wait()
     except KeyboardInterrupt:
         board.stop()
+
+
+def _of_no_join(folder: str) -> str:
+    """What is to be said of a folder to which no join has written."""
+    place = Path(folder)
+    if (place / "offsets").is_dir():
+        # Where `recalljoin run` puts the log by default.
+        inner = place / "control_log"
+        log = repr(str(inner)) if inner.is_dir() else "the folder that is the join's `control_log`"
+        return f"{folder!r} is a checkpoint, and no control log; give {log}"
+    if place.is_dir() and any(place.iterdir()):
+        return f"{folder!r} holds other files, and no control log"
+    return f"nothing is in {folder!r} yet"

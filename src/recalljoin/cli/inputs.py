@@ -143,7 +143,7 @@ def _read(path: str) -> pa.Table:
     import pyarrow.parquet
 
     from recalljoin.errors import DatasetError
-    from recalljoin.query.sources import CSV, JSON_LINES, kind_of, separator_of
+    from recalljoin.query.sources import CSV, JSON_LINES, kind_of, separator_of, with_times
 
     kind = kind_of(path)
     try:
@@ -151,7 +151,7 @@ def _read(path: str) -> pa.Table:
             options = pyarrow.csv.ParseOptions(delimiter=separator_of(path))
             return pyarrow.csv.read_csv(path, parse_options=options)
         if kind == JSON_LINES:
-            return pyarrow.json.read_json(path)
+            return with_times(pyarrow.json.read_json(path))
         return pyarrow.parquet.read_table(path)
     except pa.ArrowException as error:
         message = f"{path!r} cannot be read as {kind}: {str(error).partition(chr(10))[0]}"

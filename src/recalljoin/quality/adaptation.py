@@ -100,11 +100,11 @@ def plan_policy(
     """
     if (recall is None) == (k is None):
         given = "neither is" if k is None else "both are"
-        message = f"a join needs either a `recall` to aim at or a fixed slack `k`; {given} given"
+        message = f"a join needs either a `recall` to aim at or a fixed wait `k`; {given} given"
         raise InvalidSetting(message)
     if k is not None:
         if choice is not None or options:
-            message = f"with a fixed slack `k` there is no use for a `policy`, got {choice!r}"
+            message = f"with a fixed wait `k` there is no use for a `policy`, got {choice!r}"
             raise InvalidSetting(message)
         return PolicyPlan(settings, "fixed", {"k": k})
     plan = PolicyPlan(settings, choice or DEFAULT_POLICY, dict(options or {}))

@@ -34,7 +34,7 @@ from recalljoin.quality.source_lags import SourcePlan, sources_of
 from recalljoin.query.durations import MAX_TIME, NANOSECONDS_PER, rounded
 from recalljoin.query.html_table import html_table
 from recalljoin.query.options import named_options
-from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
+from recalljoin.query.stream_columns import tables_of, with_columns, with_usual_arrival
 from recalljoin.query.text import stated_query
 
 if TYPE_CHECKING:
@@ -193,10 +193,11 @@ def advise(
     Raises
     ------
     InvalidSetting
-        When the sample holds no result at all.
+        When the sample holds no result at all, or is no Arrow table.
     """
     stated = stated_query(query)
-    tables = data_of(stated, inputs)
+    others = "recalljoin.sample records DataFrames, `recalljoin advise` takes files"
+    tables = tables_of(stated, inputs, otherwise=others)
     schemas = {name: table.schema for name, table in tables.items()}
     stated = with_columns(stated, time=time, arrival=arrival, source=source)
     stated = with_usual_arrival(stated, schemas)

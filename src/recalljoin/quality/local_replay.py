@@ -6,8 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from recalljoin.engine.ahead import AUTO, max_ahead_of
 from recalljoin.engine.arrivals import arrivals_of
 from recalljoin.engine.doubts import doubts_about
@@ -17,11 +15,13 @@ from recalljoin.query.durations import MAX_TIME, DurationLike, in_unit, nanoseco
 from recalljoin.query.kinds import SOURCES_IN_TICKS, tick_only_faults
 from recalljoin.query.options import named_options
 from recalljoin.query.quality import Quality
-from recalljoin.query.stream_columns import data_of, with_columns, with_usual_arrival
+from recalljoin.query.stream_columns import tables_of, with_columns, with_usual_arrival
 from recalljoin.query.text import stated_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from recalljoin.query.durations import TimeUnit
     from recalljoin.query.kinds import Emit
@@ -125,14 +125,8 @@ def replay(
         refused = [f"{fault}: give the length of a `tick`" for fault in faults]
         if refused:
             raise InvalidSetting("; ".join(refused))
-    tables = data_of(stated, inputs)
-    for name, table in tables.items():
-        if not isinstance(table, pa.Table):
-            message = (
-                f"the data of stream `{name}` must be an Arrow table, got {type(table).__name__}; "
-                "DataFrames are joined by recalljoin.join, files by recalljoin evaluate"
-            )
-            raise InvalidSetting(message)
+    others = "DataFrames are joined by recalljoin.join, files by recalljoin evaluate"
+    tables = tables_of(stated, inputs, otherwise=others)
     schemas = {name: table.schema for name, table in tables.items()}
     stated = with_usual_arrival(with_columns(stated, time=time, arrival=arrival), schemas)
     bound = _with_target(stated, recall, period).bind(schemas, time_unit=time_unit)

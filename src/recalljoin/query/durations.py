@@ -46,6 +46,8 @@ _SPELLINGS: Final[dict[int, tuple[str, ...]]] = {
 }
 _LENGTHS: Final = {word: length for length, words in _SPELLINGS.items() for word in words}
 _PART: Final = re.compile(r"\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[^\W\d_]*)", re.UNICODE)
+_SHOWN_MS: Final = 0.1
+"""The smallest part of a millisecond that is shown."""
 _UNITS_TEXT: Final = "ns, us, ms, sec, min, hour, day, week"
 
 
@@ -121,9 +123,13 @@ def rounded(ms: float) -> str:
     --------
     >>> rounded(0), rounded(7.25), rounded(640.4), rounded(2540), rounded(90_000)
     ('0', '7.2 ms', '640 ms', '2.54 s', '90 s')
+    >>> rounded(0.000001)
+    '<0.1 ms'
     """
     if ms == 0:
         return "0"
+    if 0 < ms < _SHOWN_MS / 2:
+        return f"<{_SHOWN_MS} ms"
     if ms < 1000:
         return f"{ms:.1f} ms" if ms < 100 and ms % 1 else f"{ms:.0f} ms"
     return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms / 1000:,.0f} s"

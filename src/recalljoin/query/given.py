@@ -78,6 +78,7 @@ FOLDER: Final = Kind(
     lambda value: isinstance(value, str | PathLike) and str(value) != "",
 )  # fmt: skip
 SQL: Final = Kind("SQL as text", "'o.id = p.order_id'", lambda value: isinstance(value, str))
+SELECTION: Final = Kind("SQL as text", "'o.id, p.ts AS paid'", lambda value: isinstance(value, str))
 INPUTS: Final = Kind(
     "a dictionary with the data of each stream by its name", "{'o': orders, 'p': payments}",
     _has_names,

@@ -10,7 +10,7 @@ from recalljoin.errors import InvalidQuery
 from recalljoin.query.binding import Faults, bind, check, columns_for_spark
 from recalljoin.query.durations import DurationLike, TimeUnit, nanoseconds
 from recalljoin.query.functions import Functions
-from recalljoin.query.given import SQL
+from recalljoin.query.given import SELECTION, SQL
 from recalljoin.query.options import named_options
 from recalljoin.query.quality import Quality
 from recalljoin.query.spelling import shortened
@@ -225,7 +225,7 @@ def _of_another_kind(query: Query) -> Iterator[str]:
         value = getattr(query, name)
         if value is not None:
             yield from SQL.faults(name, value)
-    yield from SQL.faults("select", query.select)
+    yield from SELECTION.faults("select", query.select)
     if not isinstance(query.functions, Functions):
         yield (
             f"`functions` must be functions of your own, got {shortened(repr(query.functions))}; "

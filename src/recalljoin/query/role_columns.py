@@ -22,8 +22,8 @@ def time_column(stream: Stream, role: str, schema: pa.Schema, faults: list[str])
     if column is None:
         names = "`[5 SEC ON column]` or time='column'" if role == "time" else "arrival='column'"
         faults.append(
-            f"stream `{stream.name}` has no {role} column `{name}`; name it with {names}; "
-            + way_out(name, schema.names, known_as="columns")
+            f"stream `{stream.name}` has no {role} column `{name}`; "
+            + (_field_as_column(name, schema) or f"name it with {names}; " + _known(name, schema))
         )
         return None
     if not (pt.is_timestamp(column.type) or pt.is_integer(column.type)):
@@ -44,9 +44,12 @@ def source_column(stream: Stream, schema: pa.Schema, faults: list[str]) -> str |
     column = find_column(stream.source, schema)
     if column is None:
         faults.append(
-            f"stream `{stream.name}` has no source column `{stream.source}`; name it with "
-            "`[5 SEC SOURCE column]` or source='column'; "
-            + way_out(stream.source, schema.names, known_as="columns")
+            f"stream `{stream.name}` has no source column `{stream.source}`; "
+            + (
+                _field_as_column(stream.source, schema)
+                or "name it with `[5 SEC SOURCE column]` or source='column'; "
+                + _known(stream.source, schema)
+            )
         )
         return None
     if pt.is_nested(column.type):
@@ -73,6 +76,22 @@ def column_faults(stream: str, schema: pa.Schema) -> list[str]:
         if pt.is_run_end_encoded(field.type)
     ]
     return faults
+
+
+def _known(name: str, schema: pa.Schema) -> str:
+    return way_out(name, schema.names, known_as="columns")
+
+
+def _field_as_column(name: str, schema: pa.Schema) -> str | None:
+    """What to do where the name is that of a field in a struct, as in nested JSON."""
+    outer, *fields = name.split(".")
+    column = find_column(outer, schema)
+    if not fields or column is None or not pt.is_struct(column.type):
+        return None
+    return (
+        f"`{column.name}` is a struct, and a field of it must first be a column of its own, as in "
+        f"frame.withColumn({fields[-1]!r}, col({name!r}))"
+    )
 
 
 def find_column(name: str, schema: pa.Schema) -> pa.Field | None:

@@ -22,6 +22,9 @@ _ENDS: Final = {
     CSV: (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
     JSON_LINES: (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz"),
 }
+_ISO_TIME: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+_ROWS_LOOKED_AT: Final = 10_000
+"""How many rows of JSON are read to see which columns hold times."""
 
 
 def schema_of(source: Source, *, stream: str) -> pa.Schema:
@@ -111,7 +114,7 @@ def existing(path: str | Path) -> str:
     Raises
     ------
     DatasetError
-        When there is no such file or folder, or the folder is empty.
+        When there is no such file or folder, or it is empty.
     """
     place = Path(path)
     if not place.exists():
@@ -119,6 +122,9 @@ def existing(path: str | Path) -> str:
         raise DatasetError(message)
     if place.is_dir() and not _files_in(place):
         message = f"folder {str(place)!r} holds no file"
+        raise DatasetError(message)
+    if place.is_file() and place.stat().st_size == 0:
+        message = f"file {str(place)!r} is empty; it must at least name the columns of its stream"
         raise DatasetError(message)
     return str(place.resolve())
 
@@ -148,6 +154,34 @@ def separator_of(name: str) -> str:
     return "\t" if ".tsv" in name.lower() else ","
 
 
+def with_times(table: pa.Table) -> pa.Table:
+    """JSON has no times: columns of text that are all ISO 8601 times become timestamps.
+
+    Examples
+    --------
+    >>> table = pa.table({"ts": ["2026-03-01T13:00:00.5+01:00"], "user": ["ada"]})
+    >>> with_times(table).schema.types
+    [TimestampType(timestamp[us, tz=UTC]), DataType(string)]
+    """
+    # Imported here, as few queries read files.
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if not pa.types.is_string(field.type) or column.null_count == len(column):
+            continue
+        if not pc.all(pc.match_substring_regex(column, _ISO_TIME)).as_py():
+            continue
+        for zone in ("UTC", None):
+            try:
+                times = column.cast(pa.timestamp("us", zone))
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(place, field.name, times)
+            break
+    return table
+
+
 def _schema_of_file(path: str | Path) -> pa.Schema:
     # Imported here, as few queries read files.
     import pyarrow.csv  # noqa: PLC0415
@@ -165,7 +199,8 @@ def _schema_of_file(path: str | Path) -> pa.Schema:
     }
     form = forms[kind]
     try:
-        return ds.dataset(name, format=form).schema
+        data = ds.dataset(name, format=form)
+        return with_times(data.head(_ROWS_LOOKED_AT)).schema if kind == JSON_LINES else data.schema
     except (pa.ArrowException, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         message = f"{str(path)!r} cannot be read as {kind}: {reason}"

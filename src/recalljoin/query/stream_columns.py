@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.given import INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
     from recalljoin.query.model import Query
 
@@ -58,6 +58,34 @@ def data_of(query: Query, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     """The data by stream or source: what the streams carry, and what is given beside the query."""
     carried = {stream.name: stream.data for stream in query.streams if stream.data is not None}
     return carried | named_data(inputs)
+
+
+def tables_of(
+    query: Query, inputs: Mapping[str, Any] | None, *, otherwise: str
+) -> dict[str, pa.Table]:
+    """The Arrow table of each stream or source.
+
+    Parameters
+    ----------
+    query, inputs
+        As in :func:`data_of`.
+    otherwise
+        What takes data of other kinds, for the message.
+
+    Raises
+    ------
+    InvalidSetting
+        When the data of a stream are of another kind.
+    """
+    tables = data_of(query, inputs)
+    for name, table in tables.items():
+        if not isinstance(table, pa.Table):
+            message = (
+                f"the data of stream `{name}` must be an Arrow table, got {type(table).__name__}; "
+                f"{otherwise}"
+            )
+            raise InvalidSetting(message)
+    return tables
 
 
 def named_data(inputs: Mapping[str, Any] | None) -> dict[str, Any]:

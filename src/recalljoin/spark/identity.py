@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from recalljoin.errors import InvalidSetting, StateVersionError
+from recalljoin.query.durations import NANOSECONDS_PER, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAY_CHANGE = ("cells", "groups")
 """What releases before this one wrote beside the rest, although it may change."""
+_DEFAULTS: Final = {"how": "inner", "emit": "ordered", "hot_keys": {}, "sources": {}}
+"""What holds where an identity says nothing."""
+_WINDOW: Final = re.compile(r"window (\d+) (s|ms|us|ns)\b")
+_COLUMN: Final = re.compile(
+    r"Column\(stream=(\d+), name='([^']*)', type=\w+\((?:[^()]|\([^()]*\))*\)\)"
+)
+_COMPUTED: Final = re.compile(r"(^|, )=([^ ]+)")
 
 
 def check_layout(written: int | None, now: int) -> None:
@@ -38,11 +51,12 @@ def check_identity(written: str, now: str) -> None:
         {name: value for name, value in json.loads(text).items() if name not in _MAY_CHANGE}
         for text in (written, now)
     )
-    # As texts, because the order of streams counts: state and offsets go by their numbers.
     changed = "\n  ".join(
-        f"`{name}`: was {old.get(name)}, is {new.get(name)}"
+        change
         for name in {**old, **new}
+        # As texts, because the order of streams counts: state and offsets go by their numbers.
         if json.dumps(old.get(name)) != json.dumps(new.get(name))
+        for change in _changes(name, old, new)
     )
     if not changed:
         return
@@ -54,3 +68,50 @@ def check_identity(written: str, now: str) -> None:
         "control log"
     )
     raise InvalidSetting(message)
+
+
+def _changes(name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    """What has changed in one part of an identity, in words of the caller of `rj.join`."""
+    was, now = (each.get(name, _DEFAULTS.get(name)) for each in (old, new))
+    if name == "condition":
+        was, now = (
+            _condition(each.get(name), list(each.get("streams", ()))) for each in (old, new)
+        )
+    elif name == "hot_keys":
+        was, now = (each or "none" for each in (was, now))
+    elif isinstance(was, dict) and isinstance(now, dict):
+        if list(was) == list(now):
+            for stream in was:
+                if was[stream] != now[stream]:
+                    parts = (_text(was[stream]), _text(now[stream]))
+                    yield f"`{name}` of `{stream}`: was {parts[0]}, is {parts[1]}"
+            return
+        was, now = (list(each) or "none" for each in (was, now))
+    yield f"`{name}`: was {_text(was)}, is {_text(now)}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)
+    text = _WINDOW.sub(lambda match: "window " + _length(*match.groups()), str(value))
+    return _COMPUTED.sub(lambda match: match[1] + _dotted(match[2]), text)
+
+
+def _length(number: str, unit: str) -> str:
+    return describe(int(number) * NANOSECONDS_PER[unit])  # type: ignore[index]
+
+
+def _condition(written: object, streams: list[str]) -> object:
+    if not isinstance(written, list):
+        return written
+
+    def column(match: re.Match[str]) -> str:
+        name = match[2]
+        return _dotted(name[1:]) if name.startswith("=") else f"{streams[int(match[1])]}.{name}"
+
+    return [_COLUMN.sub(column, part) for part in written] or "none"
+
+
+def _dotted(name: str) -> str:
+    """The expression for which a column stands; its name has a point of another kind."""
+    return name.replace("\u2024", ".")

@@ -240,7 +240,7 @@ def _control_log(spark: SparkSession, settings: RunSettings) -> str:
     folder = tempfile.mkdtemp(prefix="recalljoin-")
     _LOG.warning(
         "no `control_log` given: %s is used, and a restart from the checkpoint begins to learn "
-        "the slack anew",
+        "the wait anew",
         folder,
     )
     return folder

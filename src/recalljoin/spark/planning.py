@@ -283,7 +283,8 @@ def hot_of(bound: BoundQuery, named: HotKeys) -> Hot:
     hot = NOT_HOT
     for column, values in named.items():
         if column not in columns:
-            known = ", ".join(sorted(columns)) or "none"
+            others = "none; a field or an expression must first become a column"
+            known = ", ".join(sorted(columns)) or others
             message = (
                 f"`hot_keys` names {column!r}, which is no column that must equal one of another "
                 f"stream; such columns are: {known}"

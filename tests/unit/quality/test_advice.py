@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -138,3 +139,13 @@ def test_advice_can_be_written_as_json() -> None:
     content = json.loads(json.dumps(rj.advise(QUERY, disordered(), arrival="arrival").to_json()))
     assert content["recall"] == 0.95
     assert len(content["slack"]["delay_ms"]) == len(content["slack"]["recall"])
+
+
+def test_a_file_is_refused_with_what_takes_it() -> None:
+    inputs: Any = {"a": "a.parquet", "b": "b.parquet"}
+    with pytest.raises(InvalidSetting) as caught:
+        rj.advise("SELECT * FROM a [5 SEC], b [5 SEC]", inputs)
+    assert str(caught.value) == (
+        "the data of stream `a` must be an Arrow table, got str; recalljoin.sample records "
+        "DataFrames, `recalljoin advise` takes files"
+    )

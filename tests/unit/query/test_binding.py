@@ -95,6 +95,23 @@ def test_a_missing_time_column_is_named_with_both_ways_out() -> None:
     )
 
 
+def test_a_field_of_a_struct_must_first_become_a_column() -> None:
+    nested = pa.schema({"event": pa.struct({"at": pa.timestamp("us")})})
+    streams = [
+        Stream("a", time="event.at", window="5 s"),
+        Stream("b", source="event.at", window="5 s"),
+    ]
+    way = (
+        "`event` is a struct, and a field of it must first be a column of its own, as in "
+        "frame.withColumn('at', col('event.at'))"
+    )
+    b = nested.append(pa.field("ts", pa.timestamp("us")))
+    assert refused(Query(streams=streams), {"a": nested, "b": b}) == (
+        f"stream `a` has no time column `event.at`; {way}",
+        f"stream `b` has no source column `event.at`; {way}",
+    )
+
+
 def test_a_missing_schema_is_named() -> None:
     assert refused(TWO, {"a": schema(INT), "bb": schema(INT)}) == (
         "no input is given for stream `b`; did you mean `bb`?",

@@ -50,6 +50,7 @@ def test_all_parts_of_a_query_of_another_kind_are_told_together() -> None:
         "`functions` must be functions of your own",
         "`quality` must be a target",
     ]
+    assert caught.value.faults[1].endswith("; write for example 'o.id, p.ts AS paid'")
     streams: Any = ["a", "b"]
     with pytest.raises(rj.InvalidQuery, match=r"^`streams` must be a list of streams, got \['a'"):
         rj.Query(streams=streams)

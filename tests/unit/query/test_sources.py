@@ -60,6 +60,10 @@ def test_columns_are_known_of_tables_schemas_and_files(given: Any, tmp_path: Pat
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"there is no file '.*nowhere\.csv'"):
         schema_of(tmp_path / "nowhere.csv", stream="s")
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(DatasetError, match=r"file '.*empty\.csv' is empty; it must at least name"):
+        schema_of(tmp_path / "empty.csv", stream="s")
+    (tmp_path / "empty.csv").unlink()
     with pytest.raises(DatasetError, match="holds no file"):
         schema_of(tmp_path, stream="s")
     (tmp_path / "a.parquet").write_text("no Parquet")

@@ -532,6 +532,17 @@ function present(forecast, k) {
   return forecast.k.map((_, i) => i === best ? forecast.recall[i] : null);
 }
 
+// Joins of one name are told apart by the end of their folders, as long as need be.
+function nameOf(now) {
+  const twins = board.joins.filter((one) => one !== now && one.name === now.name);
+  if (!twins.length) return now.name;
+  const parts = (one) => one.folder.replace(/\/+$/, "").split("/");
+  const tail = (one, n) => parts(one).slice(-n).join("/");
+  let n = 1;
+  while (n < parts(now).length && twins.some((one) => tail(one, n) === tail(now, n))) n += 1;
+  return tail(now, n);
+}
+
 function tabs() {
   $("joins").replaceChildren(...board.joins.map((now, i) => {
     const button = document.createElement("button");
@@ -541,9 +552,7 @@ function tabs() {
     button.type = "button";
     button.setAttribute("role", "tab");
     button.setAttribute("aria-selected", String(i === board.at));
-    const twins = board.joins.filter((one) => one.name === now.name).length > 1;
-    const name = twins ? now.folder.replace(/\/+$/, "").split("/").at(-1) : now.name;
-    button.append(dot, `${name}: ${words}`);
+    button.append(dot, `${nameOf(now)}: ${words}`);
     button.onclick = () => choose(i);
     return button;
   }));
