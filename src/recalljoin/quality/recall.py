@@ -15,6 +15,7 @@ import numpy as np
 
 from recalljoin.engine.times import NEVER
 from recalljoin.quality.beyond_horizon import BeyondShares, most_completed
+from recalljoin.quality.overstatement import Overstatement
 from recalljoin.quality.recent_counts import RecentCounts
 from recalljoin.quality.share_known import Shown
 from recalljoin.quality.tally import Tally
@@ -66,6 +67,8 @@ class Measurement:
     recall
         An estimate of what the recall of the period is going to be. None where there was no
         result.
+    margin
+        By what part the results of a period may be more than estimated; None if not known.
     """
 
     until: int
@@ -73,13 +76,13 @@ class Measurement:
     lost: int
     unknown: float = 0.0
     recall: float | None = None
+    margin: float | None = 0.0
 
     @property
     def at_most(self) -> float | None:
         """Produced over produced and lost: the recall, if tuples beyond the horizon cost nothing.
 
-        Like :attr:`at_least` it is about the tuples that have arrived; tuples still to come may
-        lower it.
+        Tuples still to come may lower it.
         """
         if self.unknown == np.inf:
             return 1.0
@@ -89,12 +92,15 @@ class Measurement:
     def at_least(self) -> float | None:
         """The recall, if tuples beyond the horizon cost as much as they can; 0 if not known.
 
-        It is never above the estimate :attr:`recall`, which also allows for tuples still to come.
+        Nor is it above what the estimate :attr:`recall` leaves when as many more results are lost
+        with tuples still to come as with 19 of 20 estimates before.
         """
-        if self.unknown == np.inf:
+        if self.unknown == np.inf or (self.margin is None and self.recall is not None):
             return 0.0
         bound = ratio(self.produced, self.produced + self.lost + self.unknown)
-        return bound if bound is None or self.recall is None else min(bound, self.recall)
+        if bound is None or self.recall is None or self.margin is None:
+            return bound
+        return min(bound, self.recall / (1 + self.margin))
 
 
 class RecallMeter:
@@ -102,7 +108,8 @@ class RecallMeter:
 
     Counts near the join time are provisional: members may still come late, and then more results
     will be counted as lost. The estimate allows for that: it goes by the share of results that have
-    come to light at each age, and by how many tuples come beyond the retention horizon.
+    come to light at each age, and by how many tuples come beyond the retention horizon. How wrong
+    that may be is told by earlier estimates, of periods that are over.
 
     Parameters
     ----------
@@ -133,6 +140,7 @@ class RecallMeter:
         # Losses found since the base time last moved.
         self._new_losses = Tally.empty()
         self._shown = Shown(MEMORY * period)
+        self._overstated = Overstatement(period // bucket)
         self._beyond = BeyondShares(period, m)
         self.join_time = self.base_time = NEVER
 
@@ -155,13 +163,43 @@ class RecallMeter:
         if profile.join_time != NEVER:
             self.join_time = max(self.join_time, profile.join_time)
             self._counts.advance(self.join_time // self.bucket)
+            self._look_back(profile)
+
+    def _look_back(self, profile: Profile) -> None:
+        """See what became of earlier estimates, and remember what is estimated now."""
+        begin, end = self._period
+        self._overstated.lose(_coarser(profile.lost, self.bucket // profile.bucket))
+        since = profile.counted_since // self.bucket if profile.counted_since > NEVER else NEVER
+        self._overstated.settle(end, since)
+        if self._overstated.is_due(end):
+            produced, lost, true, _ = self._estimated()
+            if produced + lost:
+                self._overstated.estimate(begin, end, true=true, known=produced + lost)
+
+    @property
+    def _period(self) -> tuple[int, int]:
+        """The last bucket before the last period, and the last bucket of it."""
+        return (self.join_time - self.period) // self.bucket, self.join_time // self.bucket
 
     def measure(self) -> Measurement:
         """Recall over the last period up to the join time."""
         until = self.join_time
         if until == NEVER:
             return Measurement(NEVER, 0, 0)
-        begin, end = (until - self.period) // self.bucket, until // self.bucket
+        produced, lost, true, share = self._estimated()
+        recall = ratio(float(produced), true)
+        within = float((1 - self._beyond.shares).prod())
+        if recall is not None:
+            recall *= within
+        elif share * within < MOSTLY:
+            recall = 0.0
+        unknown = self._unknown(*self._period)
+        return Measurement(until, produced, lost, unknown, recall, self._overstated.margin)
+
+    def _estimated(self) -> tuple[int, int, float, float]:
+        """Of the last period: results produced, lost, and true as estimated; the share known."""
+        until = self.join_time
+        begin, end = self._period
         slots = np.arange(begin + 1, end + 1)
         produced, lost = self._counts.between(begin + 1, end)[:2]
         # The youngest result of a slot; the period ends within its last one.
@@ -172,16 +210,9 @@ class RecallMeter:
         new = (self._new_losses.keys > begin) & (self._new_losses.keys <= end)
         known[self._new_losses.keys[new] - begin - 1] -= self._new_losses.counts[new]
         shares = self._shown.share(self.base_time - youngest)
-        true = (known / shares).sum()
-        recall = ratio(float(produced.sum()), max(float(true), float((produced + lost).sum())))
-        within = float((1 - self._beyond.shares).prod())
-        if recall is not None:
-            recall *= within
-        elif shares.sum() * within < MOSTLY * len(shares):
-            recall = 0.0
-        return Measurement(
-            until, int(produced.sum()), int(lost.sum()), self._unknown(begin, end), recall
-        )
+        n_produced, n_lost = int(produced.sum()), int(lost.sum())
+        true = max(float((known / shares).sum()), float(n_produced + n_lost))
+        return n_produced, n_lost, true, float(shares.mean())
 
     def _unknown(self, begin: int, end: int) -> float:
         """Upper bound of the results completed beyond the horizon, after bucket ``begin``."""

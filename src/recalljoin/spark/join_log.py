@@ -63,10 +63,12 @@ class JoinLog:
             it any more. ``latency``: how long results of the batch waited on average, which is K
             less the slack they required.
             ``recall`` over the last period, as estimated after the batch: what recall was going to
-            be when all late tuples have come; ``recall_at_least`` and ``recall_at_most``, the
-            bounds of recall as far as tuples had arrived. ``recall_settled``: the lowest recall of
-            any period that ended within the batch, by all that is known now, and null until the
-            horizon has passed; with the same two bounds. Recall is null where there was no result.
+            be when all late tuples have come. ``recall_at_least``, which recall falls below in one
+            of twenty batches at most, going by earlier estimates; 0 where nothing is known of
+            these. ``recall_at_most``, which recall never exceeds. ``recall_settled``: the lowest
+            recall of any period that ended within the batch, by all that is known now, and null
+            until the horizon has passed; with two bounds, between which tuples beyond the horizon
+            leave it. Recall is null where there was no result.
             Tuples arrived, late and refused (by reason), results produced and lost, and how often a
             condition was ``uncomputable`` (an overflow or a division by zero), each in the batch
             and in total. Likewise ``nulls``, tuples that left without a partner, and

@@ -86,7 +86,30 @@ def test_losses_found_while_the_base_time_stands_still_tell_of_results_to_come()
 def test_the_period_is_open_at_the_left_and_closed_at_the_right() -> None:
     counted = meter(seen(200, {100: 1000, 101: 7, 200: 1}, {100: 1000, 101: 2})).measure()
     assert (counted.until, counted.produced, counted.lost) == (200, 8, 2)
-    assert (counted.recall, counted.at_least, counted.at_most) == (0.8, 0.8, 0.8)
+    assert (counted.recall, counted.at_most) == (0.8, 0.8)
+
+
+def test_until_estimates_can_be_judged_the_lower_bound_is_0() -> None:
+    counted = meter(seen(200, {150: 8}, {150: 2}, slack={0: 10})).measure()
+    assert (counted.recall, counted.margin, counted.at_least) == (0.8, None, 0.0)
+    # Each period is complete when it ends. After three more, a period's estimates are over.
+    whole = [seen(25 * n, {25 * n: 8}, {25 * n - 1: 2}, slack={0: 10}) for n in range(1, 30)]
+    judged = meter(*whole).measure()
+    assert (judged.recall, judged.margin, judged.at_least) == (0.8, 0.0, 0.8)
+
+
+def test_the_lower_bound_allows_for_as_much_as_estimates_have_missed() -> None:
+    # Nobody sees before the end what half of the results need: their slack is not told of.
+    made = meter()
+    for n in range(1, 60):
+        found_late = {25 * n - 130: 8} if n > 6 else {}
+        made.observe(seen(25 * n, {25 * n: 8}, found_late, slack={0: 8}))
+    measured = made.measure()
+    assert measured.recall == 1.0
+    # Of twice as many, while few periods are over.
+    assert measured.margin is not None
+    assert 1.0 < measured.margin <= 3.0
+    assert measured.at_least == pytest.approx(1 / (1 + measured.margin))
 
 
 def test_losses_found_later_lower_the_recall_of_the_time_they_belong_to() -> None:
@@ -105,7 +128,7 @@ def test_a_tuple_beyond_the_horizon_completes_at_most_what_there_is_around_it() 
     measured = made.measure()
     assert measured.unknown == 2 * 7
     assert measured.at_most == 0.9
-    assert measured.at_least == pytest.approx(90 / 114)
+    assert dataclasses.replace(measured, margin=0.0).at_least == pytest.approx(90 / 114)
 
 
 def test_the_lower_bound_is_never_above_the_estimate() -> None:
@@ -114,14 +137,17 @@ def test_the_lower_bound_is_never_above_the_estimate() -> None:
     own = {150: 10, 20: 10}
     measured = meter(seen(200, {150: 90}, {150: 10}, {20: 10}, (own, {150: 10}))).measure()
     assert measured.unknown == 0
-    assert measured.at_least == measured.recall == pytest.approx(0.45)
+    assert (
+        dataclasses.replace(measured, margin=0.0).at_least == measured.recall == pytest.approx(0.45)
+    )
+    assert dataclasses.replace(measured, margin=0.5).at_least == pytest.approx(0.3)
 
 
 def test_what_came_before_the_meter_was_there_is_not_known() -> None:
     made = meter(seen(200, {150: 90}, {150: 10}), known_since=100)
     assert (made.measure().at_least, made.measure().at_most) == (0.0, 1.0)
     made.observe(seen(300, {250: 90}, {250: 10}))
-    assert made.measure().at_least == 0.9
+    assert dataclasses.replace(made.measure(), margin=0.0).at_least == 0.9
 
 
 def test_tuples_beyond_the_horizon_lower_the_estimate_by_their_share() -> None:
