@@ -34,6 +34,7 @@ OF_OTHER_JOINS = {
     # These are there where streams have sources.
     "recalljoin_sources",
     "recalljoin_source_behind_seconds",
+    "recalljoin_sources_behind_seconds",
     "recalljoin_held_by_source_seconds",
     # These are there where times are dates.
     "recalljoin_stream_lag_seconds",

@@ -139,12 +139,32 @@ def lines(join: FollowedJoin) -> list[tuple[str, str, str]]:
         behind = "-" if stream["behind"] is None else rounded(1000 * stream["behind"])
         rate = "" if stream["rate"] is None else f"{stream['rate']:,.0f} tuples/s "
         found.append((f"stream {stream['name']}", f"{behind} behind", rate + state))
-    sources = now["sources"]
-    if sources is not None and sources["held_by"] is not None:
-        behind = f"{rounded(1000 * sources['held_for'])} behind"
-        found.append((f"source {sources['held_by']}", behind, "the join waits for it"))
+    found += _of_sources(now["sources"])
     state = "ended" if now["has_ended"] else now["phase"] or ""
     return [*found, ("batch", f"{now['batch']}", state)]
+
+
+def _of_sources(sources: dict[str, Any] | None) -> list[tuple[str, str, str]]:
+    """How many sources there are, and the one that is furthest behind or holds the join up."""
+    if sources is None:
+        return []
+    within = sources["within"]
+    spread = (
+        ""
+        if within is None
+        else (
+            f"half at most {rounded(1000 * within['p50'])} behind, "
+            f"99 % at most {rounded(1000 * within['p99'])}"
+        )
+    )
+    found = [("sources", f"{sources['n']:,}", spread)]
+    name, behind, why = sources["held_by"], sources["held_for"], "the join waits for it"
+    if name is None and sources["furthest"]:
+        first = sources["furthest"][0]
+        name, behind, why = first["name"], first["behind"], "furthest of all"
+    if name is not None:
+        found.append((f"source {name}", f"{rounded(1000 * behind)} behind", why))
+    return found
 
 
 def _in_terminal(looks: Iterator[list[tuple[str, str, str]]]) -> None:

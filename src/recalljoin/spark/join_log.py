@@ -23,6 +23,7 @@ from recalljoin.spark.columns import quoted
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE, REASON, UNREADABLE
 from recalljoin.spark.progress import forecast_table, progress_table
+from recalljoin.spark.source_figures import sources_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,9 @@ class JoinLog:
             stops, which source it is ``held_by``, and how far that source is behind the slowest
             stream (``held_for``). ``furthest_behind``: the five sources furthest behind the slowest
             stream, each as ``source`` and how far it is ``behind``, whether the join waits for it
-            or passes it over because it weighs little. A watermark that has not begun or has ended
+            or passes it over because it weighs little. ``sources_behind``: how far 50, 90 and 99 %
+            of all sources are behind at most, as ``p50``, ``p90`` and ``p99`` (:meth:`sources` has
+            single ones). A watermark that has not begun or has ended
             is null. There are no rows before the first batch has ended.
 
             Where old batches are rolled up, ``rolled_up`` is ``minute``, ``hour``, ``day`` or
@@ -113,6 +116,21 @@ class JoinLog:
             for the slack of results.
         """
         return self._spark.createDataFrame(forecast_table(self._log))
+
+    def sources(self) -> DataFrame:
+        """How far each source has come, as of the newest batch, the furthest behind first.
+
+        Returns
+        -------
+        DataFrame
+            The ``source``, its ``stream``, the largest ``time`` that has come from it, how far it
+            is ``behind`` the slowest stream, its ``lag`` behind the driver's clock (null where
+            times are no dates), and the ``batch``. The 400 sources that are furthest behind are
+            listed, or fewer if their names are long; ``sources`` and ``sources_behind`` of
+            :meth:`progress` tell of all. A source that has sent nothing for two periods is no
+            longer followed. No rows where streams have no sources.
+        """
+        return self._spark.createDataFrame(sources_table(self._log.last_report()))
 
     def late(self, stream: str) -> DataFrame:
         """The late tuples of a stream, where the join was made with ``late_rows=True``.
@@ -263,7 +281,8 @@ def open(
     Returns
     -------
     JoinLog
-        With ``progress()``, ``forecast()``, ``late(stream)`` and ``refused(stream)``.
+        With ``progress()``, ``forecast()``, ``sources()``, ``late(stream)`` and
+        ``refused(stream)``.
 
     Raises
     ------
