@@ -148,20 +148,16 @@ def _of_sources(sources: dict[str, Any] | None) -> list[tuple[str, str, str]]:
     """How many sources there are, and the one that is furthest behind or holds the join up."""
     if sources is None:
         return []
-    within = sources["within"]
-    spread = (
-        ""
-        if within is None
-        else (
-            f"half at most {rounded(1000 * within['p50'])} behind, "
-            f"99 % at most {rounded(1000 * within['p99'])}"
-        )
-    )
+    spread, within = "", sources["within"]
+    if within is not None:
+        half, most = (rounded(1000 * within[name]) for name in ("p50", "p99"))
+        spread = f"half at most {half} behind, 99 % at most {most}"
     found = [("sources", f"{sources['n']:,}", spread)]
     name, behind, why = sources["held_by"], sources["held_for"], "the join waits for it"
     if name is None and sources["furthest"]:
         first = sources["furthest"][0]
-        name, behind, why = first["name"], first["behind"], "furthest of all"
+        of = "" if first["stream"] is None else f", of stream {first['stream']}"
+        name, behind, why = first["name"], first["behind"], f"furthest of all{of}"
     if name is not None:
         found.append((f"source {name}", f"{rounded(1000 * behind)} behind", why))
     return found
@@ -191,11 +187,16 @@ def _in_notebook(looks: Iterator[list[tuple[str, str, str]]]) -> None:
     assert show is not None
     handle: Any = None
     for look in looks:
-        content = {"text/html": html_table("recalljoin", look), "text/plain": str(look)}
+        content = {"text/html": html_table("recalljoin", look), "text/plain": _as_text(look)}
         if handle is None:
             handle = show(content, raw=True, display_id=True)
         else:
             handle.update(content, raw=True)
+
+
+def _as_text(look: list[tuple[str, str, str]]) -> str:
+    wide, wider = (max(len(row[at]) for row in look) for at in (0, 1))
+    return "\n".join(f"{a:{wide}}  {b:{wider}}  {c}".rstrip() for a, b, c in look)
 
 
 def _notebook() -> Callable[..., Any] | None:

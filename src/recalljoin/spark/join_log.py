@@ -16,6 +16,7 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER, rounded
 from recalljoin.query.html_table import html_table
 from recalljoin.query.one_stream import computed_text
+from recalljoin.query.shown_text import ShownText
 from recalljoin.query.spelling import way_out
 from recalljoin.spark.batch_planner import CONTROL_LOG
 from recalljoin.spark.clocks import Clock
@@ -211,7 +212,7 @@ class JoinLog:
     def explain(self) -> str:
         """What the join does and how, in words; empty if its release did not write that down."""
         runs = self._log.runs()
-        return runs[-1].text if runs else ""
+        return ShownText(runs[-1].text if runs else "")
 
     def __repr__(self) -> str:
         told = "; ".join(f"{name} {text}" for name, text in self._told())
