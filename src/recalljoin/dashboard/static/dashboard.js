@@ -36,6 +36,9 @@ function moment(s, hasDates) {
   return new Date(s * 1000).toISOString().replace("T", " ").slice(0, 19);
 }
 
+// Without the year, so that a row of a table fits into its card.
+const shortMoment = (s, hasDates) => moment(s, hasDates).replace(/^\d{4}-(?=\d\d-)/, "");
+
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["text", "quiet", "grid", "card", "blue", "orange", "green", "red", "purple",
@@ -458,7 +461,7 @@ function table(id, head, rows, none) {
 
 function tables(now) {
   table("streams", ["stream", "time", "behind", "lag", "tuples/s", "tuples", "late", ""],
-    now.streams.map((each) => [each.name, moment(each.time, now.has_dates), span(each.behind),
+    now.streams.map((each) => [each.name, shortMoment(each.time, now.has_dates), span(each.behind),
       span(each.lag), count(each.rate), count(each.arrived), count(each.late),
       each.name === now.stalled ? "stalled" : each.idle ? "idle" : ""]));
   $("of-sources").hidden = !now.sources;
