@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,24 +21,14 @@ from recalljoin.dashboard.metrics import metrics_text
 from recalljoin.dashboard.server import Dashboard
 from recalljoin.spark.control_log import ControlLog
 from tests.dashboard.browser import until
-from tests.dashboard.logs import live_join, stops
-from tests.spark.live import MINUTE, SECOND, both
+from tests.dashboard.logs import START, live_join, stops
+from tests.spark.live import MINUTE, SECOND, Feed, both
+from tests.spark.test_sources import devices
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-OF_OTHER_JOINS = {
-    # These are there where a join has refused a row, or has a limit.
-    "recalljoin_refused_rows_by_reason_total",
-    "recalljoin_max_wait_seconds",
-    # These are there where streams have sources.
-    "recalljoin_sources",
-    "recalljoin_source_behind_seconds",
-    "recalljoin_held_by_source_seconds",
-    # These are there where times are dates.
-    "recalljoin_stream_lag_seconds",
-}
 
 
 @pytest.fixture(scope="module")
@@ -86,17 +77,45 @@ def test_a_join_without_a_batch_has_no_metrics(tmp_path: Path) -> None:
     assert metrics_text([FollowedJoin(ControlLog(str(tmp_path)))]) == ""
 
 
+def everything(folder: Path, patch: pytest.MonkeyPatch) -> FollowedJoin:
+    """A join with sources and a limit, whose times are dates, and which has refused a row."""
+    feeds = [devices(seed, length=MINUTE, silences=3) for seed in (2, 3)]
+    ts = [feed.ts + 1000 * START for feed in feeds]
+    # One row of the first stream is of another century.
+    ts[0][np.argmax(feeds[0].at > 30 * SECOND)] *= 3
+    dated = [
+        Feed.of(times, feed.key, feed.at, feed.device)
+        for times, feed in zip(ts, feeds, strict=True)
+    ]
+    live = live_join(
+        folder, patch, dated, recall=0.99, source="device", quality={"max_wait": "9 seconds"}
+    )
+    live.run(50 * SECOND, batch=SECOND)
+    join = FollowedJoin(ControlLog(live.log))
+    join.catch_up()
+    return join
+
+
 def names_in(text: str) -> set[str]:
     return set(re.findall(r"recalljoin_[a-z_]+", text))
 
 
-def test_every_metric_is_documented_and_every_name_exists(joins: list[FollowedJoin]) -> None:
-    told = {
-        sample.name for family in families(joins).values() for sample in family.samples
-    } | OF_OTHER_JOINS
+def test_every_metric_is_documented_and_every_name_exists(
+    joins: list[FollowedJoin], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = families([*joins, everything(tmp_path, monkeypatch)])
+    told = {sample.name for family in found.values() for sample in family.samples}
     assert names_in((DOCS / "operations.md").read_text("utf-8")) == told
     for file in ("alerts.yml", "grafana.json"):
         assert names_in((DOCS / "operations" / file).read_text("utf-8")) <= told
+
+
+def test_every_alert_is_on_the_page() -> None:
+    rules = (DOCS / "operations" / "alerts.yml").read_text("utf-8")
+    page = (DOCS / "operations.md").read_text("utf-8")
+    alerts = re.findall(r"alert: (\w+)", rules)
+    assert len(alerts) == 8
+    assert {name for name in alerts if f"`{name}`" not in page} == set()
 
 
 def test_the_dashboard_for_grafana_has_panels_that_do_not_overlap() -> None:

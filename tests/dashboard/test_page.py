@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from recalljoin.dashboard.metrics import metrics_text
 from recalljoin.dashboard.server import Dashboard
 from recalljoin.dashboard.watching import lines
+from recalljoin.quality.told_sources import MOST_TOLD
 from recalljoin.spark.control_log import ControlLog
 from tests.dashboard.browser import Browser, chromium, until
 from tests.dashboard.logs import START, disordered, live_join, stops
@@ -58,6 +62,16 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         until(lambda: all(join.now()["is_read"] for join in board.joins))
         yield Shown(board, browser, second)
         board.stop()
+
+
+def metrics_of(text: str, name: str) -> list[tuple[dict[str, str], float]]:
+    """Labels and values of a metric."""
+    return [
+        (sample.labels, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    ]
 
 
 def points(browser: Browser, chart: str) -> int:
@@ -136,19 +150,120 @@ def test_the_source_that_holds_the_join_is_named(
         assert ("source 1", "the join waits for it") in [
             (name, more) for name, _, more in lines(board.joins[0])
         ]
+        within = {
+            each["share"]: seconds
+            for each, seconds in metrics_of(told, "recalljoin_sources_behind_seconds")
+        }
+        assert within == {
+            "0.5": sources["within"]["p50"],
+            "0.9": sources["within"]["p90"],
+            "0.99": sources["within"]["p99"],
+        }
+        # Names of sources are no labels: with ten thousand of them, nobody could store that.
+        assert not re.search(r'source="', told)
         browser = shown.browser
         browser.open(board.address)
         until(lambda: "The join waits for source 1, which is" in browser.text("#alarms"))
-        behind, lead = browser.run("return board.charts.get('sources').chart.data.slice(1)")
+        labels = browser.run("return board.charts.get('sources').series.map((s) => s.label)")
+        assert labels == ["slowest", "99 %", "half", "lead"]
+        behind, most, half, lead = browser.run(
+            "return board.charts.get('sources').chart.data.slice(1)"
+        )
+        assert most[-1] == pytest.approx(sources["within"]["p99"])
+        assert half[-1] == pytest.approx(sources["within"]["p50"])
         assert behind[-1] == pytest.approx(sources["held_for"])
         assert lead[-1] == pytest.approx(sources["lead"])
         names = (
             "[...document.querySelectorAll('#sources tbody tr')].map((r) => r.cells[0].innerText)"
         )
         assert {"1", "2"} <= set(browser.run(f"return {names}"))
-        behind = browser.run(f"return {names.replace('#sources', '#behind')}")
-        assert behind == [each["name"] for each in sources["furthest"]]
-        assert behind[0] == "1"
+        told = browser.run(f"return {names.replace('#sources', '#all-sources')}")
+        assert told == [
+            "1 the join waits for it",
+            *(each["name"] for each in sources["furthest"][1:]),
+        ]
+        assert len(told) == 10
+        # Ten sources are seen at a glance.
+        assert browser.run("return document.getElementById('find').hidden")
+        assert browser.messages() == []
+    finally:
+        board.stop()
+
+
+def many_sources(n: int) -> list[Feed]:
+    """Two streams of ``n`` devices each, whose tuples come the later the higher their number is."""
+    random = np.random.default_rng(7)
+    feeds = []
+    for _ in range(2):
+        ts = np.sort(random.integers(0, 20 * SECOND, 20 * n))
+        device = random.permutation(np.arange(20 * n) % n)
+        feeds.append(Feed.of(ts, device % 50, ts + 2000 * device // n, device))
+    return feeds
+
+
+def test_many_sources_are_sorted_and_searched_by_hand(
+    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 300
+    live = live_join(tmp_path, monkeypatch, many_sources(n), recall=0.99, source="device")
+    live.run(18 * SECOND, batch=SECOND)
+    board = Dashboard([ControlLog(live.log)]).start()
+    try:
+        until(lambda: board.joins[0].now()["is_read"])
+        sources = board.joins[0].now()["sources"]
+        assert sources["n"] == 2 * n > len(sources["furthest"]) == MOST_TOLD
+        browser = shown.browser
+        browser.resize(1280, 900)
+        browser.open(board.address)
+        until(lambda: browser.text("#all-sources tbody") != "")
+        told = browser.text("#sources-in-words")
+        assert told.startswith("600 sources have a clock. Half of the sources are at most ")
+        assert told.endswith("The 400 that are furthest behind are listed.")
+
+        def rows(cell: int) -> list[str]:
+            found = browser.run(
+                "return [...document.querySelectorAll('#all-sources tbody tr')]"
+                f".map((r) => r.cells[{cell}].innerText)"
+            )
+            assert isinstance(found, list)
+            return found
+
+        first = rows(0)
+        # Those that are equally far go by their names.
+        furthest = sorted(
+            sources["furthest"], key=lambda each: (-each["behind"], int(each["name"]))
+        )
+        assert first == [each["name"] for each in furthest]
+        # The slash leads to the field; what is written there is no key of the page.
+        browser.press("/")
+        for key in "29":
+            browser.press(key)
+        until(lambda: 0 < len(rows(0)) < 40)
+        assert rows(0) == [name for name in first if "29" in name]
+        assert len(browser.text("#joins").splitlines()) == 1
+        browser.press("t")
+        assert rows(0) == ["no source that is listed has “29t” in its name"]
+        browser.run(
+            "const f = document.getElementById('find-source'); f.value = ''; "
+            "f.dispatchEvent(new Event('input'))"
+        )
+        head = "document.querySelector('#all-sources th[data-by=source]')"
+        browser.run(f"{head}.querySelector('button').focus()")
+        browser.press("\ue007")  # enter
+        until(lambda: rows(0) == sorted(first, key=int))
+        assert browser.run(f"return {head}.getAttribute('aria-sort')") == "ascending"
+        browser.press("\ue007")
+        until(lambda: rows(0) == sorted(first, key=int, reverse=True))
+        # New numbers change neither the order nor where one is.
+        live.run(19 * SECOND, batch=SECOND)
+        until(lambda: board.joins[0].now()["batch"] == 18)
+        time.sleep(2.5)
+        assert [int(name) for name in rows(0)] == sorted(map(int, rows(0)), reverse=True)
+        assert browser.run(f"return document.activeElement.parentNode === {head}")
+        assert set(rows(1)) == {"s0", "s1"}
+        browser.resize(390, 844)
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        until(lambda: browser.run(wide) <= 0)
         assert browser.messages() == []
     finally:
         board.stop()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import redirect_stdout
+from html import escape
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -68,7 +69,7 @@ def test_a_run_is_shown_in_a_line_and_in_a_small_table() -> None:
     record: Any = rj.replay(QUERY, tables(), recall=0.9).adaptation
     assert len(repr(record)) < 250
     assert "policy slack; recall 0.9" in repr(record)
-    assert "<td>mean K</td>" in record._repr_html_()
+    assert ">mean K</td>" in record._repr_html_()
 
 
 def test_an_opened_join_is_shown_in_a_line_and_in_a_small_table(live: Live) -> None:
@@ -163,10 +164,12 @@ def test_a_notebook_shows_a_table_that_is_brought_up_to_date(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
+    words: list[str] = []
 
     class Handle:
         def update(self, content: dict[str, str], *, raw: bool) -> None:
             assert raw
+            words.append(content["text/plain"])
             shown.append(content["text/html"])
             query.isActive = len(shown) < 3
 
@@ -184,7 +187,20 @@ def test_a_notebook_shows_a_table_that_is_brought_up_to_date(
     rj.watch(query, every=0.05)
     # The last look is after the end.
     assert len(shown) == 4
-    assert "<td>wait (K)</td>" in shown[0]
+    assert ">wait (K)</td>" in shown[0]
+    assert words[0].splitlines()[0].startswith("wait (K)   ")
+
+
+def test_what_explain_tells_is_shown_line_by_line() -> None:
+    table = pa.table({"ts": [1], "x": [7]})
+    told = rj.explain(
+        "SELECT * FROM a [5 SEC], b [5 SEC] WHERE a.x < b.x", {"a": table, "b": table}
+    )
+    assert "a.x < b.x" in told
+    assert told._repr_html_() == f"<pre>{escape(told)}</pre>"  # type: ignore[attr-defined]
+    printed: list[str] = []
+    told._repr_pretty_(SimpleNamespace(text=printed.append), False)  # type: ignore[attr-defined]
+    assert printed == [told]
 
 
 def test_bars_stay_within_their_room() -> None:

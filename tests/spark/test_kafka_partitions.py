@@ -45,5 +45,10 @@ def test_partitions_are_followed_where_a_stream_tells_them(
     assert found == Counter(range(5))
     first = rj.open(str(tmp_path / "log")).progress().collect()[0]
     assert first.sources == n_sources
+    told = rj.open(str(tmp_path / "log")).sources().collect()
+    assert len(told) <= (n_sources or 0)
     if n_sources is not None:
+        assert {(row.source, row.stream) for row in told} <= {
+            (f"orders-{n}", stream) for n in range(3) for stream in ("x", "y")
+        }
         assert {each.source for each in first.furthest_behind} <= {f"orders-{n}" for n in range(3)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,10 @@ import numpy as np
 import pytest
 
 from recalljoin.errors import InvalidSetting
+from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.progress import progress_table
+from recalljoin.spark.report import FEW_SOURCES, Report
+from recalljoin.spark.source_figures import lags_within, sources_table
 from tests.spark.live import MINUTE, SECOND, Feed, Live
 
 if TYPE_CHECKING:
@@ -97,6 +101,61 @@ def test_the_sources_furthest_behind_are_told_by_name(tmp_path: Path) -> None:
     assert len(last) == 5
     assert all(each["behind"] < timedelta(seconds=1) for each in last[2:])
     assert told[1] == told[0]
+
+
+def test_every_source_is_told_with_its_stream_and_how_far_all_are(tmp_path: Path) -> None:
+    streams = feeds(1, length=MINUTE, silences=0)
+    first = streams[0]
+    assert first.device is not None
+    kept = (first.device != 1) | (first.ts < 30 * SECOND)
+    streams[0] = Feed.of(first.ts[kept], first.key[kept], first.at[kept], first.device[kept])
+    for name, cells in (("one", 1), ("three", 3)):
+        join = live(tmp_path / name, streams, cells=cells).run(40 * SECOND, batch=SECOND)
+        last = join.every_batch.last_report()
+        assert last is not None
+        told = sources_table(last).to_pylist()
+        assert {(row["stream"], row["source"]) for row in told} == {
+            (stream, str(device)) for stream in ("s0", "s1") for device in range(DEVICES)
+        }
+        assert (told[0]["stream"], told[0]["source"]) == ("s0", "1")
+        assert abs(told[0]["behind"] - timedelta(seconds=10)) < timedelta(milliseconds=500)
+        assert told[0]["time"] < 30 * SECOND
+        # One that is ahead of the slowest stream is not behind.
+        assert told[-1]["behind"] == timedelta(0)
+        behind = sorted(row["behind"] for row in told)
+        within = progress_table(join.every_batch)["sources_behind"].to_pylist()[-1]
+        assert within == {"p50": behind[4], "p90": behind[8], "p99": behind[9]}
+
+
+def test_a_join_without_sources_tells_of_none(tmp_path: Path) -> None:
+    join = live(tmp_path, feeds(1, length=MINUTE), source=None).run(10 * SECOND, batch=SECOND)
+    assert sources_table(join.every_batch.last_report()).num_rows == 0
+    assert set(progress_table(join.every_batch)["sources_behind"].to_pylist()) == {None}
+    assert sources_table(None).num_rows == 0
+
+
+def test_old_batches_keep_the_few_sources_that_were_furthest_behind(tmp_path: Path) -> None:
+    join = live(tmp_path, feeds(1, length=3 * MINUTE)).run(150 * SECOND, batch=SECOND)
+    log = ControlLog(join.log)
+    n_told = [len(report.furthest) for report in log.reports_after(-1)]
+    # The newest batches have reports of their own, the others share files.
+    filed = max(last for last, _ in log.files())
+    assert set(n_told[1 : filed + 1]) == {FEW_SOURCES}
+    assert set(n_told[filed + 1 :]) == {2 * DEVICES}
+
+
+def test_what_an_earlier_release_told_of_sources_is_read(tmp_path: Path) -> None:
+    join = live(tmp_path, feeds(1, length=MINUTE)).run(10 * SECOND, batch=SECOND)
+    last = join.every_batch.last_report()
+    assert last is not None
+    content = json.loads(last.to_json())
+    del content["source_clocks"]
+    content["furthest"] = [["3", 5_000], ["1", 6_000]]
+    old = Report.from_json(json.dumps(content))
+    (one, other) = sources_table(old).to_pylist()
+    assert (one["source"], one["stream"], one["time"]) == ("3", None, 5_000)
+    assert one["behind"] - other["behind"] == timedelta(seconds=1)
+    assert lags_within(old) == {}
 
 
 def test_cells_and_restarts_change_nothing(tmp_path: Path) -> None:

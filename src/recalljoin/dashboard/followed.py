@@ -19,6 +19,7 @@ from recalljoin.spark.figures import MeasuredRecall
 from recalljoin.spark.health import HealthMeter, lag_ms
 from recalljoin.spark.progress import COUNTS, batch_counts, busiest, mean_wait
 from recalljoin.spark.report import BATCH
+from recalljoin.spark.source_figures import WITHIN
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Float64s
@@ -45,6 +46,7 @@ _KINDS: Final = {
     "busiest": HIGHEST,
     "beyond": SUM,
     "source_behind": HIGHEST,
+    **dict.fromkeys([f"source_{name}" for name in WITHIN], HIGHEST),
     "lead": LAST,
     **dict.fromkeys(COUNTS, SUM),
 }

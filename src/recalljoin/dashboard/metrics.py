@@ -89,6 +89,10 @@ def metrics_text(joins: Iterable[FollowedJoin]) -> str:
                if (each := now["sources"]) is not None]  # fmt: skip
     for name, (key, what) in _OF_SOURCES.items():
         family(name, "gauge", what, ((of, each[key]) for of, each in sources))
+    within = [(of | {"share": f"{int(name[1:]) / 100:g}"}, value) for of, each in sources
+              for name, value in (each["within"] or {}).items()]  # fmt: skip
+    what = "How far a share of all sources is behind the slowest stream at most."
+    family("sources_behind_seconds", "gauge", what, within)
     refused = [(of | {"stream": each["stream"], "reason": each["reason"]}, each["n"])
                for of, now in found for each in now["refused"]]  # fmt: skip
     family("refused_rows_by_reason_total", "counter", "Rows that could not take part.", refused)

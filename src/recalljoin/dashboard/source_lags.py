@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from recalljoin.spark.progress import furthest_behind, held_for, source_lag
+from recalljoin.engine.source_clocks import MOST
+from recalljoin.spark.source_figures import held_for, lags_within, source_lag, source_lags
 
 if TYPE_CHECKING:
     from recalljoin.spark.clocks import Clock
@@ -22,7 +23,7 @@ class SourceLags:
         self._now: dict[str, Any] | None = None
 
     def observe(self, report: Report, clock: Clock) -> dict[str, float | None]:
-        """Take in a batch; returns the lag of its slowest source and the lead, in seconds."""
+        """Take in a batch; returns how far its sources are behind, and the lead, in seconds."""
         if report.n_sources is None:
             return {}
         behind, held = (
@@ -30,23 +31,32 @@ class SourceLags:
             for length in (source_lag(report), held_for(report))
         )
         lead = None if report.lead is None else clock.ms(report.lead) / 1000
+        within = {name: clock.ms(length) / 1000 for name, length in lags_within(report).items()}
         name = report.held_by
         if held is not None and name is not None:
             n, longest, _ = self._held.get(name, (0, 0.0, 0))
             self._held[name] = n + 1, max(longest, held), report.batch
         self._now = {
             "n": report.n_sources,
+            "others": report.n_sources >= MOST,
             "slowest": name,
             "behind": behind,
             "lead": lead,
             "held_by": None if held is None else name,
             "held_for": held,
+            "within": within or None,
             "furthest": [
-                {"name": source, "behind": clock.ms(length) / 1000}
-                for source, length in furthest_behind(report)
+                {
+                    "name": each.name,
+                    "stream": each.stream,
+                    "behind": clock.ms(each.behind) / 1000,
+                    "lag": None if each.lag_ms is None else each.lag_ms / 1000,
+                }
+                for each in source_lags(report)
             ],
         }
-        return {"source_behind": behind, "lead": lead}
+        told = {f"source_{name}": length for name, length in within.items()}
+        return {"source_behind": behind, "lead": lead, **told}
 
     def now(self) -> dict[str, Any] | None:
         """How sources are now, and which have held the join; None where streams have none."""

@@ -139,12 +139,28 @@ def lines(join: FollowedJoin) -> list[tuple[str, str, str]]:
         behind = "-" if stream["behind"] is None else rounded(1000 * stream["behind"])
         rate = "" if stream["rate"] is None else f"{stream['rate']:,.0f} tuples/s "
         found.append((f"stream {stream['name']}", f"{behind} behind", rate + state))
-    sources = now["sources"]
-    if sources is not None and sources["held_by"] is not None:
-        behind = f"{rounded(1000 * sources['held_for'])} behind"
-        found.append((f"source {sources['held_by']}", behind, "the join waits for it"))
+    found += _of_sources(now["sources"])
     state = "ended" if now["has_ended"] else now["phase"] or ""
     return [*found, ("batch", f"{now['batch']}", state)]
+
+
+def _of_sources(sources: dict[str, Any] | None) -> list[tuple[str, str, str]]:
+    """How many sources there are, and the one that is furthest behind or holds the join up."""
+    if sources is None:
+        return []
+    spread, within = "", sources["within"]
+    if within is not None:
+        half, most = (rounded(1000 * within[name]) for name in ("p50", "p99"))
+        spread = f"half at most {half} behind, 99 % at most {most}"
+    found = [("sources", f"{sources['n']:,}", spread)]
+    name, behind, why = sources["held_by"], sources["held_for"], "the join waits for it"
+    if name is None and sources["furthest"]:
+        first = sources["furthest"][0]
+        of = "" if first["stream"] is None else f", of stream {first['stream']}"
+        name, behind, why = first["name"], first["behind"], f"furthest of all{of}"
+    if name is not None:
+        found.append((f"source {name}", f"{rounded(1000 * behind)} behind", why))
+    return found
 
 
 def _in_terminal(looks: Iterator[list[tuple[str, str, str]]]) -> None:
@@ -171,11 +187,16 @@ def _in_notebook(looks: Iterator[list[tuple[str, str, str]]]) -> None:
     assert show is not None
     handle: Any = None
     for look in looks:
-        content = {"text/html": html_table("recalljoin", look), "text/plain": str(look)}
+        content = {"text/html": html_table("recalljoin", look), "text/plain": _as_text(look)}
         if handle is None:
             handle = show(content, raw=True, display_id=True)
         else:
             handle.update(content, raw=True)
+
+
+def _as_text(look: list[tuple[str, str, str]]) -> str:
+    wide, wider = (max(len(row[at]) for row in look) for at in (0, 1))
+    return "\n".join(f"{a:{wide}}  {b:{wider}}  {c}".rstrip() for a, b, c in look)
 
 
 def _notebook() -> Callable[..., Any] | None:

@@ -72,6 +72,10 @@ def page_of(names: Sequence[str], scale: Scale, runs: Runs, *, code: str) -> Pag
         "the step in which K is chosen, and b the piece in which the paper's model counts windows. "
         "Φ(Γ) is the share of recall measurements that reach Γ, and Φ(.99 Γ) of those that reach "
         "99 % of it.",
+        "EqSel and NonEqSel are the two forms of the paper's model; Max-K-slack waits for the "
+        "largest delay seen so far, and No-K-slack for no late tuple. Slack is the policy of "
+        "recalljoin, and percentile a simple one beside it, by the delays alone. D_syn is the "
+        "paper's synthetic data; ×2, ×3 and ×4 say how many streams are joined.",
         f"Seed {scale.seed}; code {code}; Python {platform.python_version()}, Spark "
         f"{spark_version}, {os.cpu_count()} cores. Unless said otherwise P = 1 min, L = 1 s, "
         "g = b = 10 ms. Times and speeds are those of one run each, on a machine that may have had "

@@ -16,6 +16,7 @@ if find_spec("matplotlib") is None:
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,6 +82,8 @@ _STYLE: dict[Any, Any] = {
 _MOST_STEPS = 500
 _STRETCHES = 60
 """A swinging line is shown by this many stretches of time."""
+_TITLE = 0.28
+"""Height of a title in inches."""
 _COLUMN, _ROW, _WIDTH = 2.7, 1.75, 8.6
 """Width and height in inches of one chart in a grid, and the least width of the grid: that of three
 charts, so that letters are equally large in all figures of a page."""
@@ -132,6 +135,24 @@ class ChartGrid:
                     ncols=min(len(found), 3 if len(self.axes[0]) < 3 else 5),
                 )
         return self.figure
+
+
+def add_title(figure: Figure, title: str) -> None:
+    """Put a title on top of a figure, which grows by it.
+
+    A legend outside the charts has the place of the figure's title, and so has it for its own.
+    """
+    figure.set_figheight(figure.get_figheight() + _TITLE)
+    if figure.legends:
+        figure.legends[0].set_title(title, prop=FontProperties(size=10))
+    else:
+        figure.suptitle(title, fontsize=10)
+
+
+def from_zero(axes: Axes) -> None:
+    """Let a vertical axis begin at 0, and end so far above the largest value that a marker fits."""
+    axes.margins(y=0.12)
+    axes.set_ylim(bottom=0)
 
 
 def plot(
@@ -281,7 +302,7 @@ def sweep(
                 reference[title].mean_k, color=COLOURS["max"], linestyle="--", linewidth=1,
                 label=NAMES["max"],
             )  # fmt: skip
-        grid.at(0, column).set_ylim(bottom=0)
+        from_zero(grid.at(0, column))
         for row in (1, 2):
             grid.at(row, column).set_ylim(-4, 104)
         axes = grid.at(2, column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.experiments.charts import COLOURS, ChartGrid, plot
+from recalljoin.experiments.charts import COLOURS, NAMES, ChartGrid, plot
 from recalljoin.experiments.experiment import KINDS, Claim, Experiment, Runs
 from recalljoin.experiments.report import illustrated
 from recalljoin.experiments.spec import TITLES, run_spec
@@ -44,7 +44,7 @@ def _figure(scale: Scale, runs: Runs) -> Section:
                     runs[run_spec(scale.data(kind), policy, target, granularity=g)].adaptation_ms
                     for g in scale.cost_granularities
                 ]
-                label = f"{policy}, Γ = {target:g}"
+                label = f"{NAMES[policy]}, Γ = {target:g}"
                 line = _LINES[number]
                 plot(axes, scale.cost_granularities, found, policy, line=line, label=label)
         axes.axhline(5, color=COLOURS["none"], linewidth=0.8)
@@ -61,7 +61,7 @@ def _figure(scale: Scale, runs: Runs) -> Section:
         grid.done(),
         text=(
             "Mean over all adaptations of a run, in real time, measured while another run used the "
-            "other core. NonEqSel's γ is computed for all K at once, so Γ matters little here.",
+            "other core. NonEqSel tells the recall of all K at once, so Γ matters little here.",
         ),
     )
 

@@ -34,6 +34,11 @@ th { border-bottom: 2px solid #888; }
 th:first-child, td:first-child { text-align: left; }
 td { white-space: nowrap; } table.words td { white-space: normal; }
 table.words td, table.words th { text-align: left; vertical-align: top; }
+/* On a phone letters in a figure would be too small to read: it is moved sideways instead. */
+@media (max-width: 640px) {
+  table.words:has(td:nth-child(3)) { min-width: 620px; }
+  figure { overflow-x: auto; } figure img { width: 720px; } nav ul { columns: 1; }
+}
 .label { background: var(--label); border-left: 4px solid #e0a800; padding: .5rem 1rem; }
 """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recalljoin.experiments.charts import NAMES, over_time, worded
+from recalljoin.experiments.charts import NAMES, add_title, over_time, worded
 from recalljoin.experiments.page import Page, Section, Table, as_html, as_markdown
 from recalljoin.experiments.run import Run
 
@@ -77,7 +77,7 @@ def illustrated(
     """A section with its figure drawn; the figure has the section's title, as it is a file too."""
     if figure is None:
         return Section(name, title, text, table=table, notes=notes)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    add_title(figure, title)
     svg, png = worded(figure, "svg"), worded(figure, "png")
     return Section(name, title, text, svg, png, table, notes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalljoin.experiments.charts import ChartGrid, plot
+from recalljoin.experiments.charts import ChartGrid, from_zero, plot
 from recalljoin.experiments.experiment import Experiment, Runs
 from recalljoin.experiments.page import Table
 from recalljoin.experiments.report import illustrated, percent
@@ -59,7 +59,7 @@ def _section(scale: Scale, runs: Runs) -> Section:
                 )
                 for cells, run in zip(scale.cells, found, strict=True)
             )
-        grid.at(0, column).set_ylim(bottom=0)
+        from_zero(grid.at(0, column))
         grid.at(1, column).axhline(0.95, color="#555555", linestyle="--", linewidth=0.9)
         grid.at(1, column).set_xscale("log", base=2)
         grid.at(1, column).set_xticks(scale.cells, [str(cells) for cells in scale.cells])

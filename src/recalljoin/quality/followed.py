@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +10,13 @@ from recalljoin.engine.progress import Held
 from recalljoin.engine.source_clocks import MOST
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.source_lags import gaps_of
+from recalljoin.quality.told_sources import (
+    SourceName,
+    packed,
+    reached_by,
+    told_by_name,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -20,10 +24,6 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 2 * MOST
 """Names that are remembered; when there are more, those of forgotten sources are dropped."""
-
-
-MOST_TOLD = 5
-"""Sources that are reported by name, those furthest behind."""
 
 
 class FollowedSources:
@@ -43,13 +43,14 @@ class FollowedSources:
         self.slowest = NEVER
         """Clock of the slowest source that matters; NEVER if there is none."""
         self._holder = 0
-        self.names: dict[int, str] = {}
+        self.names: dict[int, SourceName] = {}
         """Names of sources, where they are told."""
 
     @property
     def held_by(self) -> str | None:
         """Name of the slowest source that matters, if it is known."""
-        return None if self.slowest == NEVER else self.names.get(self._holder)
+        who = None if self.slowest == NEVER else self.names.get(self._holder)
+        return None if who is None else who.shown
 
     @property
     def told(self) -> dict[str, Any]:
@@ -59,16 +60,18 @@ class FollowedSources:
             "held_by": self.held_by,
             "slowest": self.slowest,
             "n_sources": self.clocks.n_sources,
-            "furthest": self._furthest(),
+            **self._told_of_each(),
         }
 
-    def _furthest(self) -> tuple[tuple[str, int], ...]:
+    def _told_of_each(self) -> dict[str, Any]:
         if not self.names:
-            # All cells but the first follow sources without their names.
-            return ()
-        numbers, clocks = (each.tolist() for each in self.clocks.furthest_behind(MOST_TOLD))
-        named = zip(numbers, clocks, strict=True)
-        return tuple((self.names[n], clock) for n, clock in named if n in self.names)
+            # All cells but the first follow sources without their names, and one cell is to tell.
+            return {}
+        numbers, clocks = self.clocks.furthest_behind(MOST)
+        return {
+            "furthest": told_by_name(numbers.tolist(), clocks.tolist(), self.names),
+            "source_clocks": reached_by(clocks),
+        }
 
     def follow(
         self,
@@ -117,15 +120,20 @@ class FollowedSources:
             "slowest": self.slowest,
             "holder": self._holder,
             "gap": self._gap,
-            "names": [list(pair) for pair in self.names.items()],
+            "names": [[number, who.name] for number, who in self.names.items()],
+            "streams": [who.stream for who in self.names.values()],
         }
-        packed = zlib.compress(json.dumps(content).encode(), level=1)
-        return base64.b64encode(packed).decode()
+        return packed(content)
 
     def restore(self, text: str) -> None:
         """Go on from :meth:`to_text`."""
-        content = json.loads(zlib.decompress(base64.b64decode(text)))
+        content = unpacked(text)
         self.clocks.restore(content["clocks"])
         self.slowest, self._holder = content["slowest"], content["holder"]
         self._gap = content.get("gap")
-        self.names = dict(map(tuple, content["names"]))
+        names = content["names"]
+        streams = content.get("streams", [None] * len(names))
+        self.names = {
+            number: SourceName(name, stream)
+            for (number, name), stream in zip(names, streams, strict=True)
+        }

@@ -16,8 +16,8 @@ def html_table(
 
     Examples
     --------
-    >>> html_table("a < b", [["recall", "0.95"]])
-    '<table><caption>a &lt; b</caption><tr><td>recall</td><td>0.95</td></tr></table>'
+    >>> html_table("a < b", [["recall"]])
+    '<table><caption>a &lt; b</caption><tr><td style="text-align:left">recall</td></tr></table>'
     """
     lines = [] if head is None else [_row(head, "th")]
     lines += (_row(row, "td") for row in rows)
@@ -25,4 +25,6 @@ def html_table(
 
 
 def _row(cells: Sequence[str], kind: str) -> str:
-    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+    # Notebooks align cells to the right, as if all were numbers.
+    begin = f'<{kind} style="text-align:left">'
+    return f"<tr>{''.join(f'{begin}{escape(cell)}</{kind}>' for cell in cells)}</tr>"

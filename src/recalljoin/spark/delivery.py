@@ -96,10 +96,10 @@ class Delivery:
         A source cannot be further than its stream: tuples too far ahead were taken out.
         """
         found = [
-            merged_marks(map(from_bytes, bodies), int(mark))
-            for bodies, mark in zip(self.source_bodies, self.marks, strict=True)
+            merged_marks(s, map(from_bytes, bodies), int(mark))
+            for s, (bodies, mark) in enumerate(zip(self.source_bodies, self.marks, strict=True))
         ]
-        names = {number: name for each in found for number, name in each.names.items()}
+        names = {number: who for each in found for number, who in each.names.items()}
         columns = [np.concatenate([each[at] for each in found]) for at in range(3)]
         return SourceMarks(columns[0], columns[1], columns[2], names)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from recalljoin.errors import InvalidSetting
 from recalljoin.query.explain import explain as explain_query
 from recalljoin.query.options import named_options
+from recalljoin.query.shown_text import ShownText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,11 +81,12 @@ def explain(
     times are counted in ms
     """
     if hasattr(query, "sparkSession"):
-        return _explained(query)
-    return explain_query(
+        return ShownText(_explained(query))
+    told = explain_query(
         cast("Any", query), inputs,
         time=time, arrival=arrival, functions=functions, time_unit=time_unit,
     )  # fmt: skip
+    return ShownText(told)
 
 
 def _explained(frame: Any) -> str:

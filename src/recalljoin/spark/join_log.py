@@ -16,6 +16,7 @@ from recalljoin.errors import InvalidSetting
 from recalljoin.query.durations import NANOSECONDS_PER, rounded
 from recalljoin.query.html_table import html_table
 from recalljoin.query.one_stream import computed_text
+from recalljoin.query.shown_text import ShownText
 from recalljoin.query.spelling import way_out
 from recalljoin.spark.batch_planner import CONTROL_LOG
 from recalljoin.spark.clocks import Clock
@@ -23,6 +24,7 @@ from recalljoin.spark.columns import quoted
 from recalljoin.spark.control_log import ControlLog
 from recalljoin.spark.packing import PLACE, REASON, UNREADABLE
 from recalljoin.spark.progress import forecast_table, progress_table
+from recalljoin.spark.source_figures import sources_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +89,9 @@ class JoinLog:
             stops, which source it is ``held_by``, and how far that source is behind the slowest
             stream (``held_for``). ``furthest_behind``: the five sources furthest behind the slowest
             stream, each as ``source`` and how far it is ``behind``, whether the join waits for it
-            or passes it over because it weighs little. A watermark that has not begun or has ended
+            or passes it over because it weighs little. ``sources_behind``: how far 50, 90 and 99 %
+            of all sources are behind at most, as ``p50``, ``p90`` and ``p99`` (:meth:`sources` has
+            single ones). A watermark that has not begun or has ended
             is null. There are no rows before the first batch has ended.
 
             Where old batches are rolled up, ``rolled_up`` is ``minute``, ``hour``, ``day`` or
@@ -115,6 +119,21 @@ class JoinLog:
             for the slack of results.
         """
         return self._spark.createDataFrame(forecast_table(self._log))
+
+    def sources(self) -> DataFrame:
+        """How far each source has come, as of the newest batch, the furthest behind first.
+
+        Returns
+        -------
+        DataFrame
+            The ``source``, its ``stream``, the largest ``time`` that has come from it, how far it
+            is ``behind`` the slowest stream, its ``lag`` behind the driver's clock (null where
+            times are no dates), and the ``batch``. The 400 sources that are furthest behind are
+            listed, or fewer if their names are long; ``sources`` and ``sources_behind`` of
+            :meth:`progress` tell of all. A source that has sent nothing for two periods is no
+            longer followed. No rows where streams have no sources.
+        """
+        return self._spark.createDataFrame(sources_table(self._log.last_report()))
 
     def late(self, stream: str) -> DataFrame:
         """The late tuples of a stream, where the join was made with ``late_rows=True``.
@@ -195,7 +214,7 @@ class JoinLog:
     def explain(self) -> str:
         """What the join does and how, in words; empty if its release did not write that down."""
         runs = self._log.runs()
-        return runs[-1].text if runs else ""
+        return ShownText(runs[-1].text if runs else "")
 
     def __repr__(self) -> str:
         told = "; ".join(f"{name} {text}" for name, text in self._told())
@@ -265,7 +284,8 @@ def open(
     Returns
     -------
     JoinLog
-        With ``progress()``, ``forecast()``, ``late(stream)`` and ``refused(stream)``.
+        With ``progress()``, ``forecast()``, ``sources()``, ``late(stream)`` and
+        ``refused(stream)``.
 
     Raises
     ------

@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from recalljoin.engine.arrays import added
 from recalljoin.engine.slack_bins import ENOUGH
-from recalljoin.engine.times import FOREVER, NEVER
+from recalljoin.engine.times import FOREVER
 from recalljoin.errors import InvalidSetting
 from recalljoin.quality.null_needs import precision_by_k
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.spark.clocks import INTERVAL, Clock
 from recalljoin.spark.figures import MeasuredRecall, settled_figures
 from recalljoin.spark.health import HealthMeter
-from recalljoin.spark.report import BATCH
+from recalljoin.spark.report import BATCH, FEW_SOURCES
+from recalljoin.spark.source_figures import WITHIN, between, held_for, lags_within, source_lags
 from recalljoin.spark.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def schema(clock: Clock) -> pa.Schema:
             ("held_for", INTERVAL),
             ("sources", pa.int64()),
             ("furthest_behind", pa.list_(behind)),
+            ("sources_behind", pa.struct([(name, INTERVAL) for name in WITHIN])),
         ]
     )
 
@@ -184,14 +186,9 @@ def _rows(stretches: Iterable[tuple[Stretch, bool]], clock: Clock) -> Iterator[d
             "rolled_up": stretch.level if is_rolled else None,
             "k_lowest": clock.interval(stretch.k_lowest),
             "k_highest": clock.interval(stretch.k_highest),
-            "wait": clock.interval(_between(report.watermark, report.front)),
+            "wait": clock.interval(between(report.watermark, report.front)),
             "lead": clock.interval(report.lead),
-            "sources": report.n_sources,
-            "furthest_behind": [
-                {"source": name, "behind": clock.interval(behind)}
-                for name, behind in furthest_behind(report)
-            ],
-            **_holding(report, clock),
+            **_of_sources(report, clock),
         }
 
 
@@ -228,33 +225,22 @@ def mean_wait(report: Report) -> int | None:
     return round(float(np.maximum(0.0, report.k - slack) @ produced / n))
 
 
-def source_lag(report: Report) -> int | None:
-    """How far the slowest source is behind the slowest stream; None where nothing is known."""
-    return _between(report.slowest, report.front)
-
-
-def furthest_behind(report: Report) -> list[tuple[str, int]]:
-    """The sources furthest behind the slowest stream, and how far; those ahead are left out."""
-    behind = ((name, _between(at, report.front)) for name, at in report.furthest)
-    return [(name, length) for name, length in behind if length is not None and length > 0]
-
-
-def held_for(report: Report) -> int | None:
-    """How far the source is behind that holds the join up; None if none does."""
-    behind = source_lag(report)
-    return None if behind is None or report.lead is None or behind <= report.lead else behind
-
-
-def _holding(report: Report, clock: Clock) -> dict[str, Any]:
-    """Which source holds the join up, and how far it is behind; nothing if none does."""
+def _of_sources(report: Report, clock: Clock) -> dict[str, Any]:
+    """How far sources are behind, and which one holds the join up, if one does."""
+    within = {name: clock.interval(length) for name, length in lags_within(report).items()}
+    found: dict[str, Any] = {
+        "sources": report.n_sources,
+        "furthest_behind": [
+            {"source": each.name, "behind": clock.interval(each.behind)}
+            for each in source_lags(report)[:FEW_SOURCES]
+            if each.behind > 0
+        ],
+        "sources_behind": within or None,
+    }
     behind = held_for(report)
-    if behind is None:
-        return {}
-    return {"held_by": report.held_by, "held_for": clock.interval(behind)}
-
-
-def _between(begin: int, end: int) -> int | None:
-    return None if {begin, end} & {NEVER, FOREVER} else end - begin
+    if behind is not None:
+        found |= {"held_by": report.held_by, "held_for": clock.interval(behind)}
+    return found
 
 
 def forecast_table(log: ControlLog) -> pa.Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recalljoin.quality.followed import FollowedSources
-from recalljoin.spark.source_parcels import numbers_of, source_table
+from recalljoin.spark.source_parcels import names_in, numbers_of, source_table
 
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
@@ -52,8 +52,7 @@ class RecordedSources:
             mine = arrivals.stream == s
             self._source[mine] = numbers_of(self._query, s, table)[arrivals.row[mine]]
             named = source_table(self._query, s, table, arrivals.ts[mine])
-            names = zip(named["source"].to_pylist(), named["name"].to_pylist(), strict=True)
-            self._followed.names.update(names)
+            self._followed.names.update(names_in(s, named))
 
     def held(self, begin: int, end: int, lead: int, leap: int) -> Held:
         """How sources hold the join up in the next ticks, from ``begin`` to before ``end``."""

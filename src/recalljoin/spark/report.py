@@ -12,6 +12,7 @@ from recalljoin.engine.times import NEVER
 from recalljoin.errors import StateVersionError
 from recalljoin.quality.horizon import Kept
 from recalljoin.quality.profile import Profile, profile_of_cells
+from recalljoin.quality.told_sources import ToldSource, packed, unpacked
 from recalljoin.spark.hot_keys import Heavy
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ LAYOUT = 3
 """Layout of the reports that are written, and the only layout that can be read."""
 BATCH = "batch"
 """Among the seconds by stage: how long the whole batch took, from its planning to the report."""
+FEW_SOURCES = 5
+"""So many sources of an old batch are kept by name."""
 _LONGEST = ("route", BATCH)
 """Stages of which the longest counts: every cell reports about the same tasks, or waits as long."""
 
@@ -91,8 +94,10 @@ class Report:
     """Name of that source."""
     n_sources: int | None = None
     """Sources that have a clock; None where streams have no sources."""
-    furthest: tuple[tuple[str, int], ...] = ()
-    """Names and clocks of the few sources that are furthest behind, the furthest first."""
+    furthest: tuple[ToldSource, ...] = ()
+    """The sources that are furthest behind, the furthest first; of old batches the first few."""
+    source_clocks: tuple[int, ...] = ()
+    """Clocks that half, 90 % and 99 % of all sources have reached at least."""
     n_early: int = 0
     """Tuples released although a stream was still behind them, as too much was waiting."""
     target: float | None = None
@@ -124,6 +129,11 @@ class Report:
         """Rows refused, for whatever reason."""
         return sum(sum(counts.values()) for counts in self.refused)
 
+    @property
+    def shortened(self) -> Report:
+        """As it is kept of an old batch: with the few sources that were furthest behind."""
+        return replace(self, furthest=self.furthest[:FEW_SOURCES])
+
     def show_to(self, adaptation: Adaptation) -> None:
         """Let the policy learn from the batch, and choose K if an interval has ended in it."""
         adaptation.take(
@@ -137,6 +147,8 @@ class Report:
     def to_json(self) -> str:
         """As text."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
+        # Names repeat in every batch, and pack well.
+        content["furthest"] = packed(self.furthest) if self.furthest else ()
         return json.dumps({**content, "profile": self.profile.to_json(), "layout": LAYOUT})
 
     @classmethod
@@ -160,16 +172,25 @@ class Report:
         # A report of an earlier release knows the busiest cell only.
         content.setdefault("loads", [content.pop("n_busiest", 0)])
         content.setdefault("idle", ())
+        content.setdefault("source_clocks", ())
         for name in _TUPLES:
             content[name] = tuple(content[name])
         content["adaptations"] = tuple((at, k) for at, k in content["adaptations"])
-        content["furthest"] = tuple((name, at) for name, at in content.get("furthest", ()))
+        content["furthest"] = _furthest_in(content.get("furthest", ()))
         content["heavy"] = tuple(Heavy(*each) for each in content["heavy"])
         content["profile"] = Profile.from_json(content["profile"])
         return cls(**content)
 
 
-_TUPLES = ("streams", "windows", "local_times", "n_arrived", "refused", "loads", "idle")
+def _furthest_in(told: str | Iterable[list[Any]]) -> tuple[ToldSource, ...]:
+    """The sources in a report; earlier releases did not pack them, nor note their streams."""
+    rows = unpacked(told) if isinstance(told, str) else told
+    return tuple(ToldSource(*each, *[None] * (3 - len(each))) for each in rows)
+
+
+_TUPLES = (
+    "streams", "windows", "local_times", "n_arrived", "refused", "loads", "idle", "source_clocks",
+)  # fmt: skip
 
 
 def report_of(

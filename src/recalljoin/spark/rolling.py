@@ -73,7 +73,7 @@ class Rolling:
 
     def add(self, report: Report, figures: Figures) -> None:
         """Take in a batch, with the recall as it was measured then."""
-        self._seen.append((report, figures))
+        self._seen.append((report.shortened, figures))
 
     def put_away(self, learned: Callable[[], dict[str, Any] | None]) -> None:
         """Put reports together, and roll old ones up, if there are enough.

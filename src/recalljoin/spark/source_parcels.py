@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from recalljoin.engine.source_marks import reduced
+from recalljoin.quality.told_sources import SourceName
 from recalljoin.spark.hashing import combined, hashed
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class SourceMarks(NamedTuple):
     """Largest time."""
     n: Int64s
     """Tuples."""
-    names: dict[int, str]
+    names: dict[int, SourceName]
     """Names, where they are known."""
 
 
@@ -65,8 +66,8 @@ def source_table(query: BoundQuery, s: int, table: pa.Table, ts: Int64s) -> pa.T
     return pa.table({"source": source, "top": top, "n": n, "name": names})
 
 
-def merged_marks(tables: Iterable[pa.Table], limit: int) -> SourceMarks:
-    """What all tasks tell of one stream; no source is believed to be further than ``limit``."""
+def merged_marks(s: int, tables: Iterable[pa.Table], limit: int) -> SourceMarks:
+    """What all tasks tell of a stream; no source is believed to be further than ``limit``."""
     found = list(tables)
     columns = [
         np.concatenate([np.empty(0, np.int64), *(t.column(name).to_numpy() for t in found)])
@@ -75,9 +76,15 @@ def merged_marks(tables: Iterable[pa.Table], limit: int) -> SourceMarks:
     source, top, _ = reduced(columns[0], np.minimum(columns[1], limit))
     n = np.bincount(np.searchsorted(source, columns[0]), weights=columns[2], minlength=len(source))
     names = {
-        number: name
+        number: who
         for t in found
         if "name" in t.column_names
-        for number, name in zip(t["source"].to_pylist(), t["name"].to_pylist(), strict=True)
+        for number, who in names_in(s, t).items()
     }
     return SourceMarks(source, top, n.astype(np.int64), names)
+
+
+def names_in(s: int, table: pa.Table) -> dict[int, SourceName]:
+    """The names in a :func:`source_table` of stream ``s``, by number."""
+    named = zip(table["source"].to_pylist(), table["name"].to_pylist(), strict=True)
+    return {number: SourceName(name, s) for number, name in named}

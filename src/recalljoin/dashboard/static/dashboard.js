@@ -36,6 +36,9 @@ function moment(s, hasDates) {
   return new Date(s * 1000).toISOString().replace("T", " ").slice(0, 19);
 }
 
+// Without the year, so that a row of a table fits into its card.
+const shortMoment = (s, hasDates) => moment(s, hasDates).replace(/^\d{4}-(?=\d\d-)/, "");
+
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["text", "quiet", "grid", "card", "blue", "orange", "green", "red", "purple",
@@ -119,11 +122,14 @@ const OVER_TIME = [
     series: (data) => streamsIn(data, "behind").map((name, i) => ({
       label: name, values: column(data, `behind:${name}`), colour: LINES[i % LINES.length],
     })) },
-  { id: "sources", title: "Lag of the slowest source", format: span, zero: true,
-    note: "behind the slowest stream; above the dashed line the join waits for it",
+  { id: "sources", title: "Lag of the sources", format: span, zero: true,
+    note: "behind the slowest stream; above the dashed line the join waits for the slowest",
     when: (now) => known(now.sources),
     series: (data) => [
-      { label: "slowest source", values: column(data, "source_behind"), colour: "blue" },
+      { label: "slowest", values: column(data, "source_behind"), colour: "blue", width: 2 },
+      ...[["99 %", "source_p99", "orange"], ["half", "source_p50", "green"]]
+        .filter(([, name]) => column(data, name).some(known))
+        .map(([label, name, colour]) => ({ label, values: column(data, name), colour })),
       { label: "lead", values: column(data, "lead"), colour: "quiet", dash: [6, 4], width: 1,
         stepped: true },
     ] },
@@ -455,17 +461,11 @@ function table(id, head, rows, none) {
 
 function tables(now) {
   table("streams", ["stream", "time", "behind", "lag", "tuples/s", "tuples", "late", ""],
-    now.streams.map((each) => [each.name, moment(each.time, now.has_dates), span(each.behind),
+    now.streams.map((each) => [each.name, shortMoment(each.time, now.has_dates), span(each.behind),
       span(each.lag), count(each.rate), count(each.arrived), count(each.late),
       each.name === now.stalled ? "stalled" : each.idle ? "idle" : ""]));
   $("of-sources").hidden = !now.sources;
-  if (now.sources) {
-    table("sources", ["source that held the join", "longest", "batches", "last batch"],
-      now.sources.held.map((each) => [each.name, span(each.longest), count(each.batches),
-        String(each.last)]), `none of ${count(now.sources.n)} sources has held the join`);
-    table("behind", ["source furthest behind", "behind"],
-      now.sources.furthest.map((each) => [each.name, span(each.behind)]), "no source is behind");
-  }
+  if (now.sources) showSources(now.sources);
   const lost = now.lost.counts[0] || [];
   const why = now.lost.upto.map((upto, i) => [i === 0 ? "a member came just too late"
     : `would have needed a wait of up to ${span(upto).replace(" ", "\u00a0")}`, count(lost[i])]).filter((_, i) => lost[i]);
@@ -596,6 +596,7 @@ function choose(i) {
   board.data = null;
   board.range = null;
   $("whole").disabled = true;
+  $("find-source").value = "";
   clear();
   load(true);
 }
@@ -633,10 +634,17 @@ function help() {
 const KEYS = {
   " ": pause, p: pause, 0: showWhole, "+": () => zoomBy(0.5, 0), "=": () => zoomBy(0.5, 0),
   "-": () => zoomBy(2, 0), ArrowLeft: () => zoomBy(1, -0.25), ArrowRight: () => zoomBy(1, 0.25),
-  t: otherTheme, "?": help,
+  t: otherTheme, "?": help, "/": findSource,
 };
 
+function findSource() {
+  if (!$("of-sources").hidden && !$("find").hidden) $("find-source").focus();
+}
+
 document.addEventListener("keydown", (event) => {
+  if (event.target.closest && event.target.closest("input")) return; // somebody writes
+  const scrolls = event.target.closest && event.target.closest(".tall");
+  if (scrolls && (event.key === " " || event.key.startsWith("Arrow"))) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const onButton = event.target.closest && event.target.closest("button, summary");
   if (onButton && (event.key === " " || event.key === "Enter")) return;
@@ -655,6 +663,11 @@ $("pause").onclick = pause;
 $("whole").onclick = showWhole;
 $("theme").onclick = otherTheme;
 $("keys").onclick = help;
+
+for (const head of document.querySelectorAll("th[data-by]")) {
+  head.firstChild.onclick = () => { sortSourcesBy(head.dataset.by); render(); };
+}
+$("find-source").oninput = () => render();
 
 let saved = null;
 try { saved = localStorage.getItem("theme"); } catch (error) { /* not allowed here */ }
