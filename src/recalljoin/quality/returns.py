@@ -3,12 +3,12 @@
 Jobs that upload once an hour, collections of garbage, and phones that change cells make tuples late
 in bursts, with a calm between two bursts. K must not come down in the calm if the next burst is
 going to need it. When disorder has come back, the calm before it shows how long a calm can be. So
-disorder is expected back until a calm has lasted for half as long again as the longest calm that
-was followed by disorder. What has never come back is not expected back.
+disorder is expected back until a calm has lasted twice as long as the longest calm that was
+followed by disorder. What has never come back is not expected back.
 
-    stretches that need at least half of K      ###.......###......###...........
-    calm before disorder came back                    7        6       longest: 7
-    calm now                                                           11 > 1.5 * 7: given up
+    stretches that need at least half of K      ###.....###....###...........
+    calm before disorder came back                   5       4     longest: 5
+    calm now                                                       11 > 2 * 5: given up
 
 Calm means less than half of K, since no burst is exactly as large as the one before.
 """
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 ALIKE = 0.5
 """Disorder is back when a stretch needs this part of K."""
-PATIENCE = 1.5
-"""Disorder is expected back for so many times the longest calm before it came back."""
+PATIENCE = 2
+"""Disorder is expected back for so many times the longest calm before it came back. If calms are
+exponential, the next one is longer than twice the longest of n with probability 2/((n + 1)(n + 2)):
+one in three after one return, and one in twenty after five."""
 SHORTEST = SLOTS_PER_PERIOD // 2
 """Slots in the shortest calm that counts: nothing is forgotten in a shorter one, and where needs
 merely vary there is many a short one."""
@@ -57,10 +59,10 @@ def kept_for_returns(stretches: Int64s, periods: Int64s, *, share: float) -> int
     Examples
     --------
     Stretches and periods are alike here. The calm has lasted for 40 slots, and then disorder was
-    back. After 60 slots of the next calm disorder is expected back, after 61 it is no longer.
+    back. After 80 slots of the next calm disorder is expected back, after 81 it is no longer.
 
     >>> burst, calm = [9] * 5, [1] * 40
-    >>> needs = np.array(burst + calm + burst + [1] * 61)
+    >>> needs = np.array(burst + calm + burst + [1] * 81)
     >>> kept_for_returns(needs[:-1], needs[:-1], share=0.95)
     9
     >>> kept_for_returns(needs, needs, share=0.95)
