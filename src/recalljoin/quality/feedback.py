@@ -139,15 +139,19 @@ class Feedback:
             self.push = min(self.push * PUSH, float(MAX_TIME))
             self._pushed = self._newest
 
-    def corrected(self, k: int) -> int:
-        """A policy's K, made larger if K was not enough, but no larger than the largest delay."""
+    def corrected(self, k: int, kept: int = 0) -> int:
+        """A policy's K, made larger if K was not enough, but no larger than the largest delay.
+
+        ``kept`` is a K that is allowed whatever the largest delay: one for delays that are expected
+        back.
+        """
         largest = self.latest_delays.largest
         wanted = k * self.margin
         if self.push > 1:
             least = 0 if largest is None else LEAST * largest
             wanted = max(wanted, least, 1) * self.push
         # No result needs more slack than its latest member has delay.
-        return round(wanted if largest is None else min(wanted, largest + 1))
+        return round(wanted if largest is None else min(wanted, max(largest + 1, kept)))
 
     def snapshot(self) -> State:
         """Everything it remembers."""

@@ -8,8 +8,9 @@ periods, so what is usual is known sooner.
 
 Disorder changes. When several stretches in a row need more than usual and the recall of the period
 suffers, K follows these needs at once. When a whole period needed more than usual throughout, or
-far less, that is the new usual, and earlier needs are forgotten. At last, K is corrected by the
-recall that is measured (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md has the reasons.
+far less, that is the new usual, and earlier needs are forgotten; but K is kept for disorder that is
+expected back (:mod:`recalljoin.quality.returns`). At last, K is corrected by the recall that is
+measured (:mod:`recalljoin.quality.feedback`). docs/choosing-k.md has the reasons.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import numpy as np
 
 from recalljoin.engine.times import FOREVER, NEVER
 from recalljoin.quality.delays import LatestDelays, WaitByDelays
-from recalljoin.quality.feedback import Feedback
+from recalljoin.quality.feedback import Feedback, may_miss
 from recalljoin.quality.leads import Leads
 from recalljoin.quality.period_needs import OPEN, Needs, enough_for
 from recalljoin.quality.policy import Forecast, State, check_options, register
+from recalljoin.quality.returns import kept_for_returns
 from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD, SlackByTime, slot_width
 from recalljoin.quality.tick_spans import TickSpans
 from recalljoin.quality.unseen_losses import UnseenLosses
@@ -170,7 +172,8 @@ class RequiredSlack:
         self._forecast = self.slack.forecast() or self._forecast
         chosen = self._choose()
         if chosen is not None:
-            k = self.feedback.corrected(chosen)
+            kept = self._kept
+            k = self.feedback.corrected(max(chosen, kept), kept)
             # The largest delay seen so far says little while long delays could not be seen yet.
             if self.delays.is_short:
                 k = max(k, self.settings.first_wait)
@@ -181,6 +184,13 @@ class RequiredSlack:
             self.k = self._rounded(max(k, self.leads.slack))
         self.leads.choose(self._settled(self.periods.known))
         return self.k
+
+    @property
+    def _kept(self) -> int:
+        """K that is kept through a calm because disorder is expected back; 0 if it is not."""
+        share = 1 - may_miss(self.settings.recall)
+        periods = self._settled(self.periods.remembered)
+        return kept_for_returns(self.stretches.remembered, periods, share=share)
 
     def _rounded(self, k: int) -> int:
         """K rounded up to a multiple of g, if g is set, and at most the largest K allowed."""
@@ -328,9 +338,8 @@ class RequiredSlack:
 
     def learn(self, earlier: State) -> None:
         """Take over what an earlier run has learnt, from its snapshot, and begin with its K."""
-        for needs, known in ((self.stretches, "stretches"), (self.periods, "periods")):
-            before = [*earlier[known]["settled"], *earlier[known]["open"]]
-            needs.learn(np.array([need for need in before if need >= 0], dtype=np.int64))
+        self.stretches.learn(earlier["stretches"])
+        self.periods.learn(earlier["periods"])
         self.k = self._learned_k = self._rounded(earlier["k"])
 
     def snapshot(self) -> State:

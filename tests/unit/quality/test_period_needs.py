@@ -97,3 +97,42 @@ def test_a_snapshot_goes_on_as_the_original() -> None:
     run.slot(40)
     other.update(run.slack)
     assert other.known.tolist() == run.needs.known.tolist()
+
+
+def test_what_was_forgotten_is_no_longer_known_and_still_remembered() -> None:
+    run = Run()
+    for step in (9, 9, 2, 2, 2):
+        run.slot(step)
+    run.needs.forget_before(2)
+    run.slot(3)
+    assert run.needs.known.tolist() == [2, 2, 3]
+    assert run.needs.n_known == 3
+    assert run.needs.remembered.tolist() == [9, 9, 2, 2, 3]
+    other = Needs(recall=0.9, length=2, memory=1000)
+    other.restore(run.needs.snapshot())
+    assert other.known.tolist() == [2, 2, 3]
+    assert other.remembered.tolist() == [9, 9, 2, 2, 3]
+
+
+def test_what_was_forgotten_leaves_the_memory_first() -> None:
+    run = Run(memory=4)
+    for step in range(OPEN):
+        run.slot(step % 7)
+    run.needs.forget_before(OPEN)
+    for n in range(OPEN + 9):
+        run.slot(1)
+        assert run.needs.known.tolist() == [1] * min(n, OPEN + 4)
+        assert len(run.needs.settled) <= 4
+
+
+def test_what_another_run_has_learnt_is_taken_over_as_far_as_the_memory_reaches() -> None:
+    run = Run(memory=20)
+    for step in (9,) * 30 + (2,) * 5:
+        run.slot(step)
+    run.needs.forget_before(30)
+    before = run.needs.remembered.tolist()
+    for memory in (1000, 10, 3):
+        other = Needs(recall=0.9, length=2, memory=memory)
+        other.learn(run.needs.snapshot())
+        assert other.remembered.tolist() == before[-memory:]
+        assert other.known.tolist() == [2] * min(memory, 4)

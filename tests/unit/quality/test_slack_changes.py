@@ -167,3 +167,14 @@ def test_a_stream_that_falls_silent_stops_nothing_for_good() -> None:
     assert fulfilment(later, 0.95) >= 0.95
     before = mean_k(record, CHANGE - MINUTE, CHANGE)
     assert mean_k(record, CHANGE + 3 * MINUTE, END) < 1.3 * before
+
+
+def test_bursts_that_come_back_are_waited_for_in_the_calm_between_them() -> None:
+    # Twenty seconds in two minutes, in which tuples are late by up to twenty-five.
+    def bursts(_: int, ts: NDArray[np.int64], usual: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(ts % (2 * MINUTE) < MINUTE // 3, ts * 7919 % 25_000, usual // 100)
+
+    record = run(bursts)
+    # A burst was there, and has come back twice.
+    assert holds(record, 5 * MINUTE, END)
+    assert mean_k(record, 5 * MINUTE, END) < 25_000
