@@ -85,6 +85,13 @@ def test_a_format_of_spark_takes_its_path_as_an_option() -> None:
         )
 
 
+def test_a_number_alone_is_no_trigger() -> None:
+    for trigger in ("5", "true"):
+        said = faults_of(f"trigger = {trigger}\n{ORDERS}")
+        assert len(said) == 1
+        assert said[0].endswith('of what? Write trigger = "5 seconds"')
+
+
 def test_all_faults_are_told_together_with_what_to_write_instead() -> None:
     text = """
 qery = "x"

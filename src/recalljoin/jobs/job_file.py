@@ -314,14 +314,14 @@ class _Reading:
 
     def _trigger(self, told: Mapping[str, Any]) -> str | None:
         value = told.get("trigger")
-        if value is None:
-            return None
-        try:
-            ms = in_unit(nanoseconds(value, name="trigger"), "ms")
-        except InvalidQuery as error:
-            self._faults += error.faults
-            return None
-        return f"{ms} milliseconds"
+        if isinstance(value, int):
+            self._fault(f"`trigger` is {value!r} of what? Write {_EXAMPLES['trigger']}")
+        elif value is not None:
+            try:
+                return f"{in_unit(nanoseconds(value, name='trigger'), 'ms')} milliseconds"
+            except InvalidQuery as error:
+                self._faults += error.faults
+        return None
 
     def _join(self, told: Mapping[str, Any]) -> dict[str, Any]:
         given = told.get("join", {})

@@ -38,7 +38,13 @@ from recalljoin.query.outputs import (
     with_where,
 )
 from recalljoin.query.quality import bind_quality
-from recalljoin.query.role_columns import column_faults, find_column, source_column, time_column
+from recalljoin.query.role_columns import (
+    as_if_timed,
+    column_faults,
+    find_column,
+    source_column,
+    time_column,
+)
 from recalljoin.query.rules import Mismatch
 from recalljoin.query.scope import Scope, find
 from recalljoin.query.spelling import listed, way_out
@@ -164,7 +170,8 @@ def bind(
         for stream, schema in zip(statement.streams, found, strict=True)
     ]
     n_faults = len(faults.query)
-    parts, outputs = _lower(statement, found, computed, faults)
+    timed = as_if_timed([stream.time for stream in statement.streams], found)
+    parts, outputs = _lower(statement, timed, computed, faults)
     known = [stream for stream in streams if stream is not None]
     if len(known) < len(streams) or len(faults.query) > n_faults:
         faults.query.extend(_surely_without_window(statement, streams))

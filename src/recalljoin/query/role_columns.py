@@ -12,6 +12,8 @@ from recalljoin.query.scope import Name, matching
 from recalljoin.query.spelling import way_out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recalljoin.query.model import Stream
 
 
@@ -26,7 +28,7 @@ def time_column(stream: Stream, role: str, schema: pa.Schema, faults: list[str])
             + (_field_as_column(name, schema) or f"name it with {names}; " + _known(name, schema))
         )
         return None
-    if not (pt.is_timestamp(column.type) or pt.is_integer(column.type)):
+    if not _is_time(column.type):
         is_castable = pt.is_date(column.type) or pt.is_string(column.type)
         hint = "cast it to a timestamp" if is_castable else "name another column"
         faults.append(
@@ -35,6 +37,32 @@ def time_column(stream: Stream, role: str, schema: pa.Schema, faults: list[str])
         )
         return None
     return str(column.name)
+
+
+def as_if_timed(
+    names: Sequence[str], schemas: Sequence[pa.Schema | None]
+) -> list[pa.Schema | None]:
+    """The schemas with a type of time for columns of event time that have another type.
+
+    A column of another type is a fault that has been told of. What the condition does with it would
+    be told of as further faults, with other ways out.
+    """
+    columns = [
+        None if schema is None else find_column(name, schema)
+        for name, schema in zip(names, schemas, strict=True)
+    ]
+    kinds = [column.type for column in columns if column is not None and _is_time(column.type)]
+    kind = kinds[0] if kinds else pa.timestamp("us")
+    return [
+        schema
+        if schema is None or column is None or _is_time(column.type)
+        else schema.set(schema.get_field_index(column.name), column.with_type(kind))
+        for column, schema in zip(columns, schemas, strict=True)
+    ]
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(kind) or pt.is_integer(kind))
 
 
 def source_column(stream: Stream, schema: pa.Schema, faults: list[str]) -> str | None:

@@ -61,6 +61,25 @@ def test_a_time_column_is_an_integer_or_a_timestamp(type_: pa.DataType, hint: st
     )
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 MINUTES",
+        "b.ts - a.ts < INTERVAL 5 MINUTES AND b.ts >= a.ts",
+    ],
+)
+@pytest.mark.parametrize("other", [pa.string(), pa.timestamp("ms")])
+def test_a_time_column_that_is_text_is_told_of_once(condition: str, other: pa.DataType) -> None:
+    query = Query(streams=[Stream("a"), Stream("b")], condition=condition)
+    told = [
+        f"time column `{name}.ts` must be an integer or a timestamp, got string; "
+        "cast it to a timestamp"
+        for name, kind in (("a", pa.string()), ("b", other))
+        if kind == pa.string()
+    ]
+    assert refused(query, {"a": schema(pa.string()), "b": schema(other)}) == tuple(told)
+
+
 def test_the_arrival_column_is_checked_as_well() -> None:
     query = Query(
         streams=[
