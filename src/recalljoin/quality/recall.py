@@ -212,7 +212,8 @@ class RecallMeter:
         shares = self._shown.share(self.base_time - youngest)
         n_produced, n_lost = int(produced.sum()), int(lost.sum())
         true = max(float((known / shares).sum()), float(n_produced + n_lost))
-        return n_produced, n_lost, true, float(shares.mean())
+        # A period may be shorter than a bucket.
+        return n_produced, n_lost, true, float(shares.mean()) if len(shares) else 1.0
 
     def _unknown(self, begin: int, end: int) -> float:
         """Upper bound of the results completed beyond the horizon, after bucket ``begin``."""
