@@ -6,11 +6,11 @@ going to need it. When disorder has come back, the calm before it shows how long
 disorder is expected back until a calm has lasted twice as long as the longest calm that was
 followed by disorder. What has never come back is not expected back.
 
-    stretches that need at least half of K      ###.....###....###...........
+    stretches that need a quarter of K or more  ###.....###....###...........
     calm before disorder came back                   5       4     longest: 5
     calm now                                                       11 > 2 * 5: given up
 
-Calm means less than half of K, since no burst is exactly as large as the one before.
+Calm means less than a quarter of K, since no burst is exactly as large as the one before.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from recalljoin.quality.slack_by_time import SLOTS_PER_PERIOD
 if TYPE_CHECKING:
     from recalljoin.engine.arrays import Int64s
 
-ALIKE = 0.5
-"""Disorder is back when a stretch needs this part of K."""
+ALIKE = 0.25
+"""Disorder is back when a stretch needs this part of K. Where needs merely vary, as on the paper's
+streams, stretches of less than half of K follow one another for half a period now and then."""
 PATIENCE = 2
 """Disorder is expected back for so many times the longest calm before it came back. If calms are
 exponential, the next one is longer than twice the longest of n with probability 2/((n + 1)(n + 2)):

@@ -35,15 +35,19 @@ def test_the_longest_calm_decides_and_not_the_newest() -> None:
     assert kept(*bursts, (1, 1)) == 0
 
 
-def test_needs_that_merely_vary_have_no_calm() -> None:
+def test_short_calms_do_not_count() -> None:
     short = [(5, 9), (SHORTEST - 1, 1)] * 20
     assert kept(*short, (5, 9)) == 0
     assert kept(*short, (5, 9), (SHORTEST, 1), (5, 9)) == 9
 
 
-def test_a_burst_of_half_the_size_is_the_same_disorder_and_a_smaller_one_is_calm() -> None:
-    assert kept((30, 9), (100, 1), (5, 5)) == 9
-    assert kept((30, 9), (100, 1), (5, 4)) == 0
+def test_a_burst_of_a_quarter_of_the_size_is_the_same_disorder_and_a_smaller_one_is_calm() -> None:
+    assert kept((30, 9), (100, 1), (5, 3)) == 9
+    assert kept((30, 9), (100, 1), (5, 2)) == 0
+
+
+def test_where_needs_merely_vary_there_is_no_calm() -> None:
+    assert kept(*[(40, 9), (40, 3)] * 9) == 0
 
 
 def test_disorder_that_few_periods_suffer_from_is_not_waited_for() -> None:
