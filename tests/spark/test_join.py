@@ -79,7 +79,7 @@ def test_an_old_checkpoint_refuses_another_join(spark: SparkSession, tmp_path: P
     recording.write(tmp_path / "in", ticks=[2])
     for changed, what in (
         ({"on": "s1.a = s2.a AND s1.ts < s2.ts"}, "`condition`: was"),
-        ({"emit": "eager"}, "`emit`: was None, is eager"),
+        ({"emit": "eager"}, "`emit`: was ordered, is eager"),
     ):
         with pytest.raises(Exception, match=what):
             run(joined(spark, tmp_path, **changed), tmp_path)
