@@ -18,7 +18,7 @@ from recalljoin.engine.settings import EngineSettings
 from recalljoin.query.text import parse_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from recalljoin.engine.arrays import Int64s
     from recalljoin.engine.arrivals import Arrivals
@@ -48,10 +48,22 @@ def run(
 
     Tuples come in slices, as in a replay.
     """
-    pipeline = Pipeline(bound, settings)
-    produced, candidates = 0, 0.0
     begins = range(0, len(arrivals), SLICE)
     slices = (arrivals.slice(begin, begin + SLICE) for begin in begins)
+    return run_slices(bound, slices, settings, k=k, each=each)
+
+
+def run_slices(
+    bound: BoundQuery,
+    slices: Iterable[Arrivals],
+    settings: EngineSettings,
+    *,
+    k: int = K,
+    each: Callable[[pa.RecordBatch], None] = lambda _: None,
+) -> tuple[int, float]:
+    """The same for tuples that come in slices already."""
+    pipeline = Pipeline(bound, settings)
+    produced, candidates = 0, 0.0
     for step in chain((pipeline.push(part, k=k) for part in slices), (pipeline.flush(),)):
         while True:
             try:
