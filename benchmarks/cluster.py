@@ -153,7 +153,9 @@ def scaling(folder: Path, sizes: dict[str, int], numbers: tuple[int, ...]) -> li
         ("query", "workers", "tuples/s", "for each core", "s a batch", "model", "at once"),
         note="The model takes the seconds of one worker, divides the work over the cells, and adds "
         "what a batch without tuples took: less if results are all the work, more if tuples are. "
-        "`at once`: tasks that handed results to the sink at the same time, on average.",
+        "`at once`: tasks that handed results to the sink at the same time, on average. All "
+        "workers, the master and the driver share the cores of one machine. So more workers than "
+        "it has cores to spare make nothing faster; the table says what a further worker costs.",
     )
     volumes = Report(
         "Copies and bytes shuffled",

@@ -43,6 +43,8 @@ from recalljoin.engine.slots import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from recalljoin.engine.arrays import Int64s
@@ -110,14 +112,12 @@ class Windows:
         self.notes = np.zeros((len(notes), len(new.records)), dtype=np.int64)
         self.values = np.empty((self.n_values, len(new.records)))
         self.times = np.empty(len(new.records), dtype=np.int64)
-        for before, after in zip(old.table, new.table, strict=True):
-            positions = np.arange(before[FIRST], before[END])
-            source = before[OFFSET] + (positions & before[MASK])
-            target = after[OFFSET] + (positions & after[MASK])
-            new.records[target] = old.records[source]
-            self.values[:, target] = values[:, source]
-            self.times[target] = times[source]
-            self.notes[:, target] = notes[:, source]
+        for before, after in zip(old.table.tolist(), new.table.tolist(), strict=True):
+            for source, target in _pieces(before, after):
+                new.records[target] = old.records[source]
+                self.values[:, target] = values[:, source]
+                self.times[target] = times[source]
+                self.notes[:, target] = notes[:, source]
         self.rings = new
 
     def forget(self, now: int) -> None:
@@ -211,6 +211,20 @@ class Windows:
         """``[class, tuple]``: codes of the tuples at some places."""
         first = int(self.key_sets.tail[0]) + CODES
         return self.rings.records[places, first : first + len(self.plan.classes)].T
+
+
+def _pieces(before: list[int], after: list[int]) -> Iterator[tuple[slice, slice]]:
+    """Where the tuples of a ring are, and where they belong in another ring, in whole pieces.
+
+    Both rings are rows of a table. A piece ends where either ring starts over.
+    """
+    at, end = before[FIRST], before[END]
+    while at < end:
+        rest = [ring[MASK] + 1 - (at & ring[MASK]) for ring in (before, after)]
+        n = min(end - at, *rest)
+        source, target = (ring[OFFSET] + (at & ring[MASK]) for ring in (before, after))
+        yield slice(source, source + n), slice(target, target + n)
+        at += n
 
 
 def tail_column(plan: Plan) -> int:
