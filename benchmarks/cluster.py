@@ -160,7 +160,8 @@ def scaling(folder: Path, sizes: dict[str, int], numbers: tuple[int, ...]) -> li
     volumes = Report(
         "Copies and bytes shuffled",
         ("query", "cells", "copies of a tuple", "model", "MB shuffled", "model"),
-        note="Without compression, over the whole run.",
+        note="Without compression, over the whole run. The model does not know of hot keys, whose "
+        "tuples are spread over cells.",
     )
     alone: dict[str, Ran] = {}
     moved: list[tuple[object, ...]] = []
