@@ -173,7 +173,7 @@ def test_a_bounded_run_over_streams_that_are_shuffled_ends(
         assert query.awaitTermination(120)
     finally:
         query.stop()
-    assert pairs(tmp_path) == [(1, 1), (1, 3), (2, 1), (2, 3)]
+    assert pairs(spark, tmp_path) == [(1, 1), (1, 3), (2, 1), (2, 3)]
 
 
 def test_two_joins_with_one_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:
