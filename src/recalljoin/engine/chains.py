@@ -38,6 +38,7 @@ from recalljoin.engine.rings import (
     Rings,
     Sequence,
     expire_window,
+    first_from,
     mix,
 )
 
@@ -278,12 +279,4 @@ def forget_chained(rings: Rings, late: Queues, limits: Int64s, retention: int) -
     for s in range(len(limits)):
         expire_window(rings, late, s, limits[s])
         # Timestamps may fall along the ring; the join time at which tuples were received does not.
-        low, high = table[s, FIRST], table[s, END]
-        while low < high:
-            middle = (low + high) >> 1
-            record = table[s, OFFSET] + (middle & table[s, MASK])
-            if records[record, NOW] < limits[s] - retention:
-                low = middle + 1
-            else:
-                high = middle
-        table[s, FIRST] = low
+        table[s, FIRST] = first_from(table, records, s, NOW, limits[s] - retention)

@@ -22,15 +22,14 @@ from recalljoin.engine.block_machine import BLOCK, Code, gather, prepare, run_bl
 from recalljoin.engine.compiled import compiled, inlined, lean
 from recalljoin.engine.rings import (
     BASE,
-    END,
-    FIRST,
     MASK,
     NONE,
+    NOW,
     OFFSET,
     ORDER,
     Rings,
     Sequence,
-    first_in_scope,
+    first_from,
 )
 from recalljoin.engine.slack_bins import slack_bin
 
@@ -81,21 +80,6 @@ def too_old(
 
 LANES = 32
 """Number of candidates for which one test tells whether any of them passed."""
-
-
-@lean
-def _end_before(table: Int64s, records: Int64s, s: int, order: int) -> int:
-    """The position after the last tuple received before ``order``."""
-    offset, mask = table[s, OFFSET], table[s, MASK]
-    low: int = table[s, FIRST]
-    high: int = table[s, END]
-    while low < high:
-        middle = (low + high) >> 1
-        if records[offset + (middle & mask), ORDER] < order:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @lean
@@ -161,8 +145,9 @@ def extend_by_scan(
         at = cursor[1]
         cursor[1] = NONE
         if at == NONE:
-            at = first_in_scope(table, records, s, oldest)
-        end = _end_before(table, records, s, first_order + partials.root[i])
+            at = first_from(table, records, s, NOW, oldest)
+        # Only tuples received before the root take part.
+        end = first_from(table, records, s, ORDER, first_order + partials.root[i])
         if at < end and with_code:
             prepare(code, partials.members, i, values)
         while at < end:

@@ -126,17 +126,17 @@ def rows_at(records: Int64s, column: int, places: Int64s) -> Int64s:
 
 
 @lean
-def first_in_scope(table: Int64s, records: Int64s, s: int, limit: int) -> int:
-    """The first position that was received when the join had come to ``limit``.
+def first_from(table: Int64s, records: Int64s, s: int, column: int, limit: int) -> int:
+    """The first position of a stream with ``limit`` or more in a column that never falls.
 
-    Every tuple before that position is older than ``limit``.
+    With the column ``NOW``, every tuple before that position is older than ``limit``.
     """
     offset, mask = table[s, OFFSET], table[s, MASK]
     low: int = table[s, FIRST]
     high: int = table[s, END]
     while low < high:
         middle = (low + high) >> 1
-        if records[offset + (middle & mask), NOW] < limit:
+        if records[offset + (middle & mask), column] < limit:
             low = middle + 1
         else:
             high = middle

@@ -23,6 +23,7 @@ from recalljoin.engine.rings import (
     LINKS,
     MASK,
     NONE,
+    NOW,
     OFFSET,
     ROW,
     SCOPE,
@@ -30,7 +31,7 @@ from recalljoin.engine.rings import (
     KeySets,
     Rings,
     Sequence,
-    first_in_scope,
+    first_from,
     rows_at,
 )
 from recalljoin.engine.slots import (
@@ -163,7 +164,7 @@ class Windows:
     def n_since(self, s: int, limit: int) -> int:
         """At most so many tuples of one stream are not older than ``limit``."""
         table, records = self.rings
-        return int(table[s, END]) - first_in_scope(table, records, s, limit)
+        return int(table[s, END]) - first_from(table, records, s, NOW, limit)
 
     @property
     def bytes_each(self) -> int:

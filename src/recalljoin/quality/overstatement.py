@@ -72,7 +72,7 @@ class Overstatement:
         """Count losses with the periods they belong to."""
         if not self._open or not len(lost.keys):
             return
-        begins, ends, _, _ = np.array(self._open, dtype=np.float64).T.astype(np.int64)
+        begins, ends = np.array([each[:2] for each in self._open], dtype=np.int64).T
         found = Running.of(lost).between(begins + 1, ends)
         self._open = deque(
             each._replace(known=each.known + int(more))

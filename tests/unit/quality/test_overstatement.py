@@ -48,6 +48,15 @@ def test_a_loss_counts_with_the_periods_it_lies_in() -> None:
         assert list(made._excesses) == [excess]
 
 
+def test_buckets_of_times_in_nanoseconds_are_told_apart() -> None:
+    begin = 2**60
+    for at, excess in ((begin, 0.0), (begin + 1, 0.25), (begin + LENGTH + 1, 0.0)):
+        made = one(begin)
+        made.lose(lost(at, 25))
+        made.settle(begin + LENGTH, begin + LENGTH + 1)
+        assert list(made._excesses) == [excess]
+
+
 def test_a_period_is_over_when_losses_are_no_longer_counted_or_three_periods_later() -> None:
     for join, counted_since, is_over in (
         (LENGTH, LENGTH, False),
